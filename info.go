@@ -1,0 +1,200 @@
+package openenv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/openenv-go/openenv/internal/session"
+	"github.com/openenv-go/openenv/internal/wire"
+)
+
+// Health is a server's answer about itself.
+type Health struct {
+	Status string `json:"status"`
+}
+
+// Metadata describes an environment. Empty strings stand for what it does not say.
+type Metadata struct {
+	Name             string `json:"name"`
+	Description      string `json:"description"`
+	ReadmeContent    string `json:"readme_content"`
+	Version          string `json:"version"`
+	Author           string `json:"author"`
+	DocumentationURL string `json:"documentation_url"`
+}
+
+// Schema holds the JSON Schemas of an environment. ResetObservation is nil unless
+// the server publishes one of its own for reset.
+type Schema struct {
+	Action           json.RawMessage `json:"action"`
+	Observation      json.RawMessage `json:"observation"`
+	ResetObservation json.RawMessage `json:"reset_observation,omitempty"`
+	State            json.RawMessage `json:"state"`
+}
+
+// Health asks the server for its health. Like the other information calls it uses
+// HTTP, takes no turn, claims nothing and is bounded by ctx and the message timeout.
+// A status that is not a success is a *ConnectError with that status.
+func (c *Client[A, O, S]) Health(ctx context.Context) (Health, error) {
+	return call[Health](ctx, c.core, "health", http.MethodGet, "/health", nil)
+}
+
+// Metadata asks the server what its environment is.
+func (c *Client[A, O, S]) Metadata(ctx context.Context) (Metadata, error) {
+	return call[Metadata](ctx, c.core, "metadata", http.MethodGet, "/metadata", nil)
+}
+
+// Schema asks the server for the schemas of action, observation and state.
+func (c *Client[A, O, S]) Schema(ctx context.Context) (Schema, error) {
+	return call[Schema](ctx, c.core, "schema", http.MethodGet, "/schema", nil)
+}
+
+// ListEnvironments returns the names of the environments that the server offers
+// tasks for.
+func (c *Client[A, O, S]) ListEnvironments(ctx context.Context) ([]string, error) {
+	return call[[]string](ctx, c.core, "list environments", http.MethodGet, "/list_environments", nil)
+}
+
+// Splits returns the splits of an environment's tasks. A server whose environment
+// has no tasks answers with status 501.
+func (c *Client[A, O, S]) Splits(ctx context.Context, env string) ([]Object, error) {
+	return call[[]Object](ctx, c.core, "splits", http.MethodGet, taskRoute(env, "splits"), nil)
+}
+
+// Tasks returns all tasks of a split.
+func (c *Client[A, O, S]) Tasks(ctx context.Context, env, split string) ([]Object, error) {
+	res, err := call[struct{ Tasks []Object }](ctx, c.core, "tasks", http.MethodPost, taskRoute(env, "tasks"), Object{"split": split})
+	return res.Tasks, err
+}
+
+// NumTasks returns the number of tasks of a split.
+func (c *Client[A, O, S]) NumTasks(ctx context.Context, env, split string) (int, error) {
+	res, err := call[struct {
+		NumTasks int `json:"num_tasks"`
+	}](ctx, c.core, "num tasks", http.MethodPost, taskRoute(env, "num_tasks"), Object{"split": split})
+	return res.NumTasks, err
+}
+
+// Task returns one task of a split.
+func (c *Client[A, O, S]) Task(ctx context.Context, env, split string, index int) (Object, error) {
+	res, err := call[struct{ Task Object }](ctx, c.core, "task", http.MethodPost, taskRoute(env, "task"), Object{"split": split, "index": index})
+	return res.Task, err
+}
+
+// TaskRange returns the tasks from start up to but not including stop.
+func (c *Client[A, O, S]) TaskRange(ctx context.Context, env, split string, start, stop int) ([]Object, error) {
+	res, err := call[struct{ Tasks []Object }](ctx, c.core, "task range", http.MethodPost, taskRoute(env, "task_range"), Object{"split": split, "start": start, "stop": stop})
+	return res.Tasks, err
+}
+
+func taskRoute(env, what string) string { return "/" + url.PathEscape(env) + "/" + what }
+
+// call makes one HTTP exchange and decodes its JSON answer.
+func call[T any](ctx context.Context, c *core, op, method, route string, body any) (T, error) {
+	var out T
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return out, c.convert(op, session.ErrClosed)
+	}
+	if limit := c.set.messageTimeout; limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w of %v", ErrMessageTimeout, limit))
+		defer cancel()
+	}
+	at, err := c.host.resolve(ctx, c)
+	if err != nil {
+		return out, c.convert(op, err)
+	}
+	address := at.base.HTTP(route)
+	shown := at.base.String() + route
+	data, status, err := c.fetch(ctx, at, method, address.String(), body)
+	if err != nil {
+		return out, &ConnectError{Op: op, URL: shown, Status: status, Err: err}
+	}
+	if status < 200 || status > 299 {
+		return out, &ConnectError{Op: op, URL: shown, Status: status, Err: statusError(status, data)}
+	}
+	if err := wire.Unmarshal(data, &out, wire.Numbers(c.set.numbers)); err != nil {
+		return out, &DecodeError{Op: op, URL: shown, Received: wire.Excerpt(data), Err: err}
+	}
+	return out, nil
+}
+
+func (c *core) fetch(ctx context.Context, at target, method, address string, body any) ([]byte, int, error) {
+	var payload io.Reader
+	if body != nil {
+		encoded, err := wire.Marshal(body)
+		if err != nil {
+			return nil, 0, err
+		}
+		payload = bytes.NewReader(encoded)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, payload)
+	if err != nil {
+		return nil, 0, err
+	}
+	header, err := c.header(ctx, at)
+	if err != nil {
+		return nil, 0, err
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.host.calls.Do(req)
+	if err != nil {
+		return nil, 0, transportError(ctx, err)
+	}
+	defer resp.Body.Close()
+	return c.readBody(ctx, resp)
+}
+
+func (c *core) readBody(ctx context.Context, resp *http.Response) ([]byte, int, error) {
+	var from io.Reader = resp.Body
+	limit := c.set.maxMessage
+	if limit > 0 {
+		from = io.LimitReader(from, limit+1)
+	}
+	data, err := io.ReadAll(from)
+	if err != nil {
+		return nil, resp.StatusCode, transportError(ctx, err)
+	}
+	if limit > 0 && int64(len(data)) > limit {
+		return nil, resp.StatusCode, &MessageTooBigError{Side: SideLocal, Limit: limit}
+	}
+	return data, resp.StatusCode, nil
+}
+
+// transportError drops the address that net/http puts around an error, since it can
+// carry secrets, and prefers the reason why ctx ended.
+func transportError(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		return ue.Err
+	}
+	return err
+}
+
+// statusError says what the server said: OpenEnv servers answer {"detail": …}.
+func statusError(status int, body []byte) error {
+	text := fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))
+	var answer struct{ Detail json.RawMessage }
+	if wire.Unmarshal(body, &answer, wire.Float64) == nil && len(answer.Detail) > 0 {
+		text += ": " + strings.Trim(string(answer.Detail), `"`)
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,99 @@
+package openenv
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/openenv-go/openenv/internal/session"
+	"github.com/openenv-go/openenv/internal/wire"
+)
+
+// Call is a round trip as an interceptor sees it. Request and Reply are the raw
+// frames: read-only, and valid until the interceptor returns.
+type Call struct {
+	Op        string // reset, step, state, tool call, tool list
+	SessionID string // see [Client.SessionID]
+	Attempt   int    // 1 for the first time the request is made
+	Request   []byte
+	Reply     []byte // nil until next has returned without an I/O error
+	Started   time.Time
+	Sent      time.Time
+	Received  time.Time
+}
+
+// Interceptor runs around a round trip. It must call next at most once, and calls it
+// once for the call to succeed; next returns what the round trip returned, a
+// *ServerError for an error frame included. The ctx it is given holds the call's
+// turn: other verbs of the same client, called with it, run inside this turn and
+// claim nothing. The operation that it wraps is refused in there.
+type Interceptor func(ctx context.Context, call *Call, next func(context.Context) error) error
+
+var errNoNext = errors.New("interceptor returned without an error and without calling next")
+
+// roundTrip makes the exchange and turns an error frame into an error.
+func (c *core) roundTrip(ctx context.Context, t *session.Turn, x *session.Exchange) error {
+	if err := c.sess.RoundTrip(ctx, t, x); err != nil {
+		return c.convert(x.Op.String(), err)
+	}
+	if x.Type != wire.TypeError {
+		return nil
+	}
+	frame, err := wire.DecodeError(x.Reply.Bytes())
+	if err != nil {
+		return c.decodeError(x.Op.String(), x.Reply, err)
+	}
+	return serverError(x.Op.String(), c.host.socketURL(), frame)
+}
+
+// perform makes the round trip of a turn and gives the turn back. The reply is the
+// caller's.
+func (c *core) perform(ctx context.Context, t *session.Turn, op session.Op, request []byte) (*bytes.Buffer, error) {
+	defer t.Finish()
+	if err := t.Wait(ctx); err != nil {
+		return nil, c.convert(op.String(), err)
+	}
+	x := session.Exchange{Op: op, Request: request}
+	var err error
+	if len(c.set.interceptors) == 0 {
+		err = c.roundTrip(ctx, t, &x)
+	} else {
+		err = c.intercepted(ctx, t, &x)
+	}
+	if err != nil {
+		wire.PutBuffer(x.Reply)
+		return nil, err
+	}
+	return x.Reply, nil
+}
+
+func (c *core) intercepted(ctx context.Context, t *session.Turn, x *session.Exchange) error {
+	call := &Call{Op: x.Op.String(), SessionID: c.sessionID(), Attempt: 1, Request: x.Request, Started: time.Now()}
+	called := false
+	next := func(ctx context.Context) error {
+		if called {
+			return errors.New("interceptor called next twice")
+		}
+		called = true
+		err := c.roundTrip(ctx, t, x)
+		call.Sent, call.Received = x.Sent, x.Received
+		if x.Reply != nil {
+			call.Reply = x.Reply.Bytes()
+		}
+		return err
+	}
+	for i := len(c.set.interceptors) - 1; i >= 0; i-- {
+		inner, intercept := next, c.set.interceptors[i]
+		next = func(ctx context.Context) error { return intercept(ctx, call, inner) }
+	}
+	err := next(t.Enter(ctx))
+	if err == nil && !called {
+		return errNoNext
+	}
+	return err
+}
+
+func (c *core) decodeError(op string, reply *bytes.Buffer, err error) error {
+	return &DecodeError{Op: op, URL: c.host.socketURL(), Received: wire.Excerpt(reply.Bytes()), Err: err}
+}

@@ -1,0 +1,127 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/openenv-go/openenv/internal/wire"
+)
+
+// sayGoodbye asks the server to end the session and gives it a moment to close
+// the socket itself (core/env_server/http_server.py: the session is destroyed
+// before the socket is closed).
+func (c *conn) sayGoodbye() {
+	limit := c.s.cfg.CloseTimeout
+	if limit <= 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit/2)
+	defer cancel()
+	select {
+	case c.writing <- struct{}{}:
+		err := c.ws.Write(ctx, wire.CloseRequest)
+		<-c.writing
+		if err != nil {
+			return
+		}
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-c.reader:
+	case <-ctx.Done():
+	}
+}
+
+// Disconnect ends the socket, and with it a session that lives on it. Calls that
+// wait for a reply fail. It returns when the socket is closed or ctx ends.
+func (s *Session) Disconnect(ctx context.Context) error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ErrClosed
+	}
+	if s.conn != nil {
+		s.conn.end(ErrDisconnected)
+	}
+	s.mu.Unlock()
+	if err := s.settleDrops(ctx); err != nil {
+		return err
+	}
+	return s.cfg.Origin.Release(ctx)
+}
+
+// settleDrops waits until the sockets that were given up are closed: each holds a
+// slot on the server until then.
+func (s *Session) settleDrops(ctx context.Context) error {
+	for {
+		s.mu.Lock()
+		var c *conn
+		for c = range s.drops {
+			break
+		}
+		s.mu.Unlock()
+		if c == nil {
+			return nil
+		}
+		select {
+		case <-c.gone:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Close ends the session for good: every waiting call fails with ErrClosed, the
+// socket is closed, and the session's goroutines have ended when it returns. It is
+// bounded by the close timeout and idempotent; deferred functions of the user that
+// do not heed their ctx are not waited for beyond it, and reported as false.
+func (s *Session) Close() (clean bool) {
+	s.mu.Lock()
+	if !s.closed {
+		s.closed = true
+		s.cancel(ErrClosed)
+		if s.conn != nil {
+			s.conn.end(ErrClosed)
+		}
+		s.queue = nil
+	}
+	s.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), max(2*s.cfg.CloseTimeout, 100*time.Millisecond))
+	defer cancel()
+	_ = s.cfg.Origin.Release(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.running.Wait()
+	}()
+	select {
+	case <-done:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Reopen makes a closed session usable again, as if it were new: no episode, no
+// face claimed. It is for clients whose server was started anew.
+func (s *Session) Reopen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		return
+	}
+	s.closed = false
+	s.lost = nil
+	s.everReset = false
+	s.face = FaceNone
+	s.base, s.cancel = context.WithCancelCause(context.Background())
+}
+
+// Closed reports whether the session was closed.
+func (s *Session) Closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}

@@ -1,0 +1,297 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/openenv-go/openenv/internal/wire"
+	"github.com/openenv-go/openenv/internal/wsock"
+)
+
+// conn is one socket of a session with the requests that wait on it. Its fields
+// are guarded by the session's mu unless they say otherwise.
+type conn struct {
+	s  *Session
+	ws *wsock.Conn
+
+	writing chan struct{} // lock held from a request's place in fifo to the end of its write
+	fifo    []*waiter
+	clock   *time.Timer // the message timeout of fifo's head
+	since   time.Time   // when the head became the oldest unanswered request
+
+	dirty    bool
+	hadReset bool // everReset of the session when this connection was made
+	probing  bool
+	admitted chan struct{} // closed by the first reply that is not a refusal
+	ended    chan struct{} // closed once cause is set
+	cause    error
+	reader   chan struct{} // closed when the reader goroutine has returned
+	gone     chan struct{} // closed when the socket is closed, too
+}
+
+// waiter is a request on the wire.
+type waiter struct {
+	op       Op
+	reply    chan outcome // capacity 1, receives exactly one outcome
+	unwanted bool         // the caller left; the reply only keeps the order
+	answered bool
+}
+
+type outcome struct {
+	buf      *bytes.Buffer
+	typ      string
+	received time.Time
+	err      error
+}
+
+func newConn(s *Session, ws *wsock.Conn) *conn {
+	c := &conn{
+		s:        s,
+		ws:       ws,
+		writing:  make(chan struct{}, 1),
+		admitted: make(chan struct{}),
+		ended:    make(chan struct{}),
+		reader:   make(chan struct{}),
+		gone:     make(chan struct{}),
+	}
+	return c
+}
+
+// read is the connection's only reader, for its whole life: pings are answered
+// and refusals noticed while no call is in progress.
+func (c *conn) read() {
+	defer close(c.reader)
+	for {
+		buf, binary, err := c.ws.Read(wire.GetBuffer)
+		if err != nil {
+			c.s.mu.Lock()
+			c.end(err)
+			c.s.mu.Unlock()
+			return
+		}
+		c.s.mu.Lock()
+		c.deliver(buf, binary)
+		c.s.mu.Unlock()
+	}
+}
+
+// deliver hands a message to the oldest waiter; the caller holds mu.
+func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
+	if c.cause != nil {
+		wire.PutBuffer(buf)
+		return
+	}
+	typ, err := wire.ReplyType(buf.Bytes())
+	if binary {
+		err = errors.New("binary message, the protocol has text only")
+	}
+	if refused := c.refusal(typ, err, buf); refused != nil {
+		if len(c.fifo) > 0 {
+			c.pop().settle(outcome{err: refused})
+		}
+		if !isClosed(c.admitted) {
+			// No session was ever made: whatever was written did not happen.
+			c.dirty = false
+			c.s.everReset = c.hadReset
+		}
+		c.end(refused)
+		return
+	}
+	if len(c.fifo) == 0 {
+		if err == nil {
+			err = fmt.Errorf("%s frame that answers no request", typ)
+		}
+		c.end(frameError(err, buf))
+		return
+	}
+	w := c.pop()
+	if err == nil && typ != wire.TypeError && typ != w.op.replyType() {
+		err = fmt.Errorf("received %s frame in reply to %s", typ, w.op)
+	}
+	if err != nil {
+		// Which reply belongs to which request is not known any more.
+		fe := frameError(err, buf)
+		w.settle(outcome{err: fe})
+		c.end(fe)
+		return
+	}
+	if !isClosed(c.admitted) {
+		close(c.admitted)
+	}
+	if w.op == OpReset && typ == wire.TypeObservation {
+		c.s.lost = nil
+	}
+	w.settle(outcome{buf: buf, typ: typ, received: time.Now()})
+}
+
+// refusal returns the error of a frame by which the server gives up the session.
+func (c *conn) refusal(typ string, err error, buf *bytes.Buffer) *RefusedError {
+	if err != nil || typ != wire.TypeError {
+		return nil
+	}
+	frame, err := wire.DecodeError(buf.Bytes())
+	if err != nil || !wire.EndsSession(frame.Code) {
+		return nil
+	}
+	return &RefusedError{Frame: frame}
+}
+
+func frameError(err error, buf *bytes.Buffer) *FrameError {
+	return &FrameError{Err: fmt.Errorf("%w: %s", err, wire.Excerpt(buf.Bytes())), Frame: buf.Bytes()}
+}
+
+func (o Op) replyType() string {
+	switch o {
+	case OpReset, OpStep:
+		return wire.TypeObservation
+	case OpTool, OpToolList:
+		return wire.TypeMCP
+	}
+	return wire.TypeState
+}
+
+// push takes a place among the waiters; the caller holds mu and writing.
+func (c *conn) push(w *waiter) {
+	c.fifo = append(c.fifo, w)
+	if w.op.mutates() {
+		c.dirty = true
+	}
+	if w.op == OpReset {
+		c.s.everReset = true
+	}
+	if len(c.fifo) == 1 {
+		c.startClock()
+	}
+}
+
+// pop removes the oldest waiter and starts the next one's clock.
+func (c *conn) pop() *waiter {
+	w := c.fifo[0]
+	c.fifo[0] = nil
+	c.fifo = c.fifo[1:]
+	if len(c.fifo) > 0 {
+		c.startClock()
+	} else if c.clock != nil {
+		c.clock.Stop()
+		c.fifo = nil
+	}
+	return w
+}
+
+// startClock gives the oldest request its message timeout. One timer serves the
+// connection for its whole life.
+func (c *conn) startClock() {
+	limit := c.s.cfg.MessageTimeout
+	if limit <= 0 {
+		return
+	}
+	c.since = time.Now()
+	if c.clock == nil {
+		c.clock = time.AfterFunc(limit, c.expire)
+		return
+	}
+	c.clock.Reset(limit)
+}
+
+// expire ends the connection when its oldest request has waited too long. A reply
+// that came at the same moment has moved since.
+func (c *conn) expire() {
+	c.s.mu.Lock()
+	defer c.s.mu.Unlock()
+	if c.cause != nil || len(c.fifo) == 0 || time.Since(c.since) < c.s.cfg.MessageTimeout {
+		return
+	}
+	err := fmt.Errorf("%w of %v", ErrMessageTimeout, c.s.cfg.MessageTimeout)
+	c.pop().settle(outcome{err: err})
+	c.end(err)
+}
+
+// settle gives the waiter its one outcome; the caller holds mu.
+func (w *waiter) settle(o outcome) {
+	w.answered = true
+	if w.unwanted {
+		wire.PutBuffer(o.buf)
+		return
+	}
+	w.reply <- o
+}
+
+// leave is called when w's caller does not wait any longer. It reports whether
+// the reply had come before that; otherwise a late one is discarded.
+func (c *conn) leave(w *waiter) (answered bool) {
+	if !w.answered {
+		w.unwanted = true
+	}
+	return w.answered
+}
+
+// end closes the connection for good with its cause, fails everybody who waits on
+// it, and starts the close of the socket in the background; the caller holds mu.
+func (c *conn) end(cause error) {
+	if c.cause != nil {
+		return
+	}
+	s := c.s
+	c.cause = cause
+	close(c.ended)
+	if c.clock != nil {
+		c.clock.Stop()
+	}
+	if s.conn == c {
+		s.conn = nil
+	}
+	s.ended(c, cause)
+	for _, w := range c.fifo {
+		w.settle(outcome{err: s.failure(c, true)})
+	}
+	busy := len(c.fifo) > 0
+	c.fifo = nil
+	s.drops[c] = struct{}{}
+	s.running.Go(func() { c.shut(cause, busy) })
+}
+
+// shut closes the socket, bounded by the close timeout, and waits for the reader.
+// A server with nothing left to answer is told first, so that its session, and
+// the slot that it fills, is gone when the socket is.
+func (c *conn) shut(cause error, busy bool) {
+	midWrite := len(c.writing) > 0
+	if (errors.Is(cause, ErrDisconnected) || errors.Is(cause, ErrClosed)) && !busy && !midWrite {
+		c.sayGoodbye()
+	}
+	if midWrite || c.peerGone(cause) {
+		c.ws.Abort() // nothing can follow half a message, nobody answers a close
+	} else {
+		c.ws.Close(1000, "")
+	}
+	<-c.reader
+	c.s.mu.Lock()
+	delete(c.s.drops, c)
+	c.s.mu.Unlock()
+	close(c.gone)
+}
+
+// peerGone reports whether a close handshake has nobody to answer it.
+func (c *conn) peerGone(cause error) bool {
+	var frame *FrameError
+	var refused *RefusedError
+	switch {
+	case errors.Is(cause, ErrDisconnected), errors.Is(cause, ErrClosed), errors.Is(cause, ErrMessageTimeout),
+		errors.Is(cause, wsock.ErrTooBig):
+		return false
+	case errors.As(cause, &frame), errors.As(cause, &refused):
+		return false
+	}
+	var left *abandonError
+	return !errors.As(cause, &left)
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,62 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/openenv-go/openenv/internal/wire"
+)
+
+var (
+	ErrClosed         = errors.New("client is closed")
+	ErrMessageTimeout = errors.New("no reply within the message timeout")
+	ErrDisconnected   = errors.New("session was disconnected")
+	// ErrSelfCall refuses an interceptor that calls the operation it wraps.
+	ErrSelfCall = errors.New("an interceptor called the operation it wraps")
+)
+
+// ModeError is a call with the wrong face. Nothing was sent.
+type ModeError struct {
+	Locked, Tried Face
+	Pending       bool // refused only because started futures are unfinished
+}
+
+func (e *ModeError) Error() string {
+	return fmt.Sprintf("%s call on a session locked to %s", e.Tried, e.Locked)
+}
+
+// LostError says that the episode is gone.
+type LostError struct {
+	Cause error
+	Sent  bool // the failing request itself had been written, at least in part
+}
+
+func (e *LostError) Error() string { return "session lost: " + e.Cause.Error() }
+func (e *LostError) Unwrap() error { return e.Cause }
+
+// RefusedError is a server that does not give a session: its error frame came
+// unasked, or in place of the first reply.
+type RefusedError struct{ Frame wire.Error }
+
+func (e *RefusedError) Error() string { return "refused: " + e.Frame.Message }
+
+// DialError is a connection that could not be made.
+type DialError struct{ Err error }
+
+func (e *DialError) Error() string { return e.Err.Error() }
+func (e *DialError) Unwrap() error { return e.Err }
+
+// ConnError is a connection that ended under a request while no episode was at stake.
+type ConnError struct{ Err error }
+
+func (e *ConnError) Error() string { return e.Err.Error() }
+func (e *ConnError) Unwrap() error { return e.Err }
+
+// FrameError is a message that cannot be the reply that was due.
+type FrameError struct {
+	Err   error
+	Frame []byte // its beginning
+}
+
+func (e *FrameError) Error() string { return e.Err.Error() }
+func (e *FrameError) Unwrap() error { return e.Err }
