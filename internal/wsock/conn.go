@@ -24,6 +24,8 @@ type Conn struct {
 	alive *keepalive
 	opts  Options
 
+	writeLimit *time.Timer // of the Write in progress
+
 	cause     atomic.Pointer[error] // why this end gave up, before the library noticed
 	closeOnce sync.Once
 	closeErr  error
@@ -204,6 +206,14 @@ func (c *Conn) readError(err error) error {
 // Write sends p as one text message, in pieces when it is large. When ctx ends in
 // the middle the connection is broken: a half-written message cannot be undone.
 func (c *Conn) Write(ctx context.Context, p []byte) error {
+	if c.opts.WriteTimeout > 0 {
+		if c.writeLimit == nil {
+			c.writeLimit = time.AfterFunc(c.opts.WriteTimeout, c.writeExpired)
+		} else {
+			c.writeLimit.Reset(c.opts.WriteTimeout)
+		}
+		defer c.writeLimit.Stop()
+	}
 	if len(p) <= PieceSize || c.opts.Compression {
 		return c.writeError(c.ws.Write(ctx, websocket.MessageText, p))
 	}
@@ -217,6 +227,11 @@ func (c *Conn) Write(ctx context.Context, p []byte) error {
 		err = w.Close()
 	}
 	return c.writeError(err)
+}
+
+func (c *Conn) writeExpired() {
+	c.giveUp(fmt.Errorf("%w of %v", ErrWriteTimeout, c.opts.WriteTimeout))
+	c.lane.rwc.Close()
 }
 
 func (c *Conn) writeError(err error) error {

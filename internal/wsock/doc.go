@@ -26,6 +26,7 @@ type Options struct {
 	PingInterval time.Duration // time between two pings
 	PongTimeout  time.Duration // a ping must be followed by any byte within this
 	CloseTimeout time.Duration // the whole of Close
+	WriteTimeout time.Duration // one Write, beside its ctx
 	Compression  bool          // offer or accept permessage-deflate
 }
 
@@ -36,6 +37,10 @@ var ErrTooBig = errors.New("message exceeds the local limit")
 // ErrKeepalive is matched by the error of a connection on which nothing arrived
 // within PongTimeout of a ping.
 var ErrKeepalive = errors.New("keepalive timeout")
+
+// ErrWriteTimeout is matched by the error of a Write that the peer did not take
+// within WriteTimeout. The connection is broken.
+var ErrWriteTimeout = errors.New("write timeout")
 
 // CloseTooBig is the close code of a peer that met a message above its own limit.
 const CloseTooBig = 1009

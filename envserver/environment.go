@@ -1,0 +1,34 @@
+package envserver
+
+import (
+	"context"
+
+	"github.com/openenv-go/openenv"
+)
+
+// Environment is what a developer writes: one episode at a time, typed. One value
+// serves one session; calls on it never overlap. ctx ends when the client leaves or
+// the server shuts down, and an environment that heeds it frees its session early.
+//
+// Optional methods: io.Closer, called once at the end; [Concurrent].
+type Environment[A, O, S any] interface {
+	// Reset starts an episode.
+	Reset(ctx context.Context, params ResetParams) (openenv.StepResult[O], error)
+	// Step applies an action. An error is reported to the client as EXECUTION_ERROR
+	// with its text, and the session goes on.
+	Step(ctx context.Context, action A) (openenv.StepResult[O], error)
+	// State returns a snapshot and changes nothing.
+	State(ctx context.Context) (S, error)
+}
+
+// Concurrent is implemented by environments of which several may live in one process.
+// Without it a server has one session. The answer must not depend on the value: it is
+// also asked of a zero one.
+type Concurrent interface{ ConcurrentSessions() bool }
+
+// ResetParams are the parameters of a reset as the client sent them.
+type ResetParams struct {
+	Seed      *int64         // nil when the client gave none
+	EpisodeID string         // empty when the client gave none
+	Extra     openenv.Object // every other parameter
+}

@@ -1,0 +1,141 @@
+package envserver
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/openenv-go/openenv/internal/wire"
+	"github.com/openenv-go/openenv/internal/wsock"
+)
+
+// watchAfter is how long a call may run before somebody listens for the client's end.
+const watchAfter = 2 * time.Millisecond
+
+// maxAhead bounds the frames taken in while a call runs; a client that sends more
+// meets the network's back pressure.
+const maxAhead = 1024
+
+type message struct {
+	buf    *bytes.Buffer
+	binary bool
+}
+
+// inbox reads a socket on the session's own goroutine as long as calls are quick: a
+// step then costs no hand-over. When a call takes longer a second goroutine, the
+// pump, reads ahead, so that pings are answered and the client's end is noticed.
+type inbox struct {
+	sock *wsock.Conn
+	gone func(error) // called once, when the pump meets the end of the socket
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	busy    bool // a call is running
+	pumping bool
+	ahead   []message
+	err     error
+	wake    chan struct{} // capacity 1: something changed
+	pump    sync.WaitGroup
+}
+
+func newInbox(sock *wsock.Conn, gone func(error)) *inbox {
+	return &inbox{sock: sock, gone: gone, wake: make(chan struct{}, 1)}
+}
+
+// next returns the next message or the end of the socket.
+func (in *inbox) next() (message, error) {
+	for {
+		in.mu.Lock()
+		switch {
+		case len(in.ahead) > 0:
+			msg := in.ahead[0]
+			in.ahead = in.ahead[1:]
+			in.mu.Unlock()
+			return msg, nil
+		case in.err != nil:
+			in.mu.Unlock()
+			return message{}, in.err
+		case !in.pumping:
+			in.mu.Unlock()
+			buf, binary, err := in.sock.Read(wire.GetBuffer)
+			return message{buf, binary}, err
+		}
+		in.mu.Unlock()
+		<-in.wake
+	}
+}
+
+// watch says that a call begins; the function returned says that it has ended.
+func (in *inbox) watch() (stop func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.busy = true
+	if !in.pumping {
+		if in.timer == nil {
+			in.timer = time.AfterFunc(watchAfter, in.startPump)
+		} else {
+			in.timer.Reset(watchAfter)
+		}
+	}
+	return in.unwatch
+}
+
+func (in *inbox) unwatch() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.busy = false
+	in.timer.Stop()
+}
+
+func (in *inbox) startPump() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if !in.busy || in.pumping || in.err != nil || len(in.ahead) >= maxAhead {
+		return
+	}
+	in.pumping = true
+	in.pump.Go(in.run)
+}
+
+// run is the pump. It ends with the socket, or hands reading back after a message
+// that came while no call was running, or that left no room to read ahead.
+func (in *inbox) run() {
+	for {
+		buf, binary, err := in.sock.Read(wire.GetBuffer)
+		in.mu.Lock()
+		if err != nil {
+			in.err = err
+			in.pumping = false
+			in.mu.Unlock()
+			in.gone(err)
+			in.signal()
+			return
+		}
+		in.ahead = append(in.ahead, message{buf, binary})
+		in.pumping = in.busy && len(in.ahead) < maxAhead
+		stop := !in.pumping
+		in.mu.Unlock()
+		in.signal()
+		if stop {
+			return
+		}
+	}
+}
+
+func (in *inbox) signal() {
+	select {
+	case in.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns when the pump has ended, after the socket was closed.
+func (in *inbox) wait() {
+	in.mu.Lock()
+	if in.timer != nil {
+		in.timer.Stop()
+	}
+	in.err = errSessionEnded
+	in.mu.Unlock()
+	in.pump.Wait()
+}
