@@ -19,11 +19,10 @@ import (
 // order of the calls. Whoever made the client closes it; a client that is forgotten
 // is closed by the garbage collector, with a warning to [WithLogger].
 type Client[A, O, S any] struct {
-	core    *core
-	spec    Spec[A, O, S]
-	async   Async[A, O, S]
-	cleanup runtime.Cleanup
-	parent  any // keeps the parent, which closes its children, from being forgotten first
+	core   *core
+	spec   Spec[A, O, S]
+	async  Async[A, O, S]
+	parent any // keeps the parent, which closes its children, from being forgotten first
 }
 
 // New makes a client of the server at baseURL: http, https, ws or wss, or host:port,
@@ -44,7 +43,7 @@ func New[A, O, S any](spec Spec[A, O, S], baseURL string, opts ...Option) (*Clie
 func newClient[A, O, S any](spec Spec[A, O, S], co *core, parent any) *Client[A, O, S] {
 	c := &Client[A, O, S]{core: co, spec: spec, parent: parent}
 	c.async.c = c
-	c.cleanup = runtime.AddCleanup(c, (*core).forgotten, co)
+	runtime.AddCleanup(c, (*core).forgotten, co)
 	return c
 }
 

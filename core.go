@@ -168,6 +168,12 @@ func (c *core) reopen() error {
 
 // forgotten runs when a client was collected without having been closed.
 func (c *core) forgotten() {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return // by its parent
+	}
 	c.set.logger.Warn("client was forgotten without Close; closing its session", "url", c.host.socketURL())
 	go func() {
 		if err := c.close(); err != nil {

@@ -21,10 +21,18 @@ var options = json.JoinOptions(
 	jsontext.AllowInvalidUTF8(false),
 	jsontext.EscapeForHTML(false),
 	jsontext.EscapeForJS(false),
+	json.WithMarshalers(json.MarshalToFunc(writeNumber)),
+	json.WithUnmarshalers(json.UnmarshalFromFunc(readNumber)),
 )
 
+// decodeOptions differ from options in how an error is found and told. The old
+// way checks the whole text before it decodes it, once more for each value that
+// decodes itself, and says less about the place of a mistake.
+var decodeOptions = json.JoinOptions(options, jsonv1.ReportErrorsWithLegacySemantics(false))
+
 // numberOptions decode a number that lands in an any as encoding/json's Number.
-var numberOptions = json.JoinOptions(options, json.WithUnmarshalers(
+var numberOptions = json.JoinOptions(decodeOptions, json.WithUnmarshalers(json.JoinUnmarshalers(
+	json.UnmarshalFromFunc(readNumber),
 	json.UnmarshalFromFunc(func(dec *jsontext.Decoder, v *any) error {
 		if dec.PeekKind() != '0' {
 			return errors.ErrUnsupported
@@ -35,7 +43,17 @@ var numberOptions = json.JoinOptions(options, json.WithUnmarshalers(
 		}
 		*v = stdjson.Number(tok.String())
 		return nil
-	})))
+	}))))
+
+// To the JSON library encoding/json's Number is a string like any other; the two
+// functions make it a number again, as user types mean it.
+func writeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
+	return jsonv1.Number(n).MarshalJSONTo(enc)
+}
+
+func readNumber(dec *jsontext.Decoder, n *stdjson.Number) error {
+	return (*jsonv1.Number)(n).UnmarshalJSONFrom(dec)
+}
 
 // Numbers says how a JSON number is decoded into an untyped value.
 type Numbers bool
@@ -49,7 +67,7 @@ func (n Numbers) options() json.Options {
 	if n == JSONNumber {
 		return numberOptions
 	}
-	return options
+	return decodeOptions
 }
 
 // Marshal encodes v by the module's rules.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -33,7 +34,7 @@ func ReplyType(b []byte) (string, error) {
 		}
 	}
 	var head struct {
-		Type *string `json:"type"`
+		Type *string `json:"type,case:strict"`
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b), options)
 	if kind := dec.PeekKind(); kind != '{' {
@@ -42,7 +43,7 @@ func ReplyType(b []byte) (string, error) {
 		}
 		return "", fmt.Errorf("frame is a JSON %s, want an object", kindName(kind))
 	}
-	if err := json.Unmarshal(b, &head, options); err != nil {
+	if err := json.Unmarshal(b, &head, decodeOptions); err != nil {
 		return "", fmt.Errorf("frame is malformed: %w", err)
 	}
 	if head.Type == nil {
@@ -70,24 +71,27 @@ func DecodeObservation[O any](b []byte, n Numbers) (Observation[O], error) {
 		return Observation[O]{}, errors.New("observation frame has no data")
 	}
 	if !f.Data.Observation.set {
-		return Observation[O]{}, errors.New("data has no observation")
+		return Observation[O]{}, errors.New("observation is missing or null")
 	}
 	return Observation[O]{f.Data.Observation.v, f.Data.Reward.v, f.Data.Done, f.Data.Metadata}, nil
 }
 
+// The protocol's own names are matched as they are written, users' by the rules of
+// encoding/json: "Reward" is a key that the protocol does not know.
 type observationFrame[O any] struct {
 	Data *struct {
-		Observation required[O]    `json:"observation"`
-		Reward      reward         `json:"reward"`
-		Done        bool           `json:"done"`
-		Metadata    map[string]any `json:"metadata"`
-	} `json:"data"`
+		Observation required[O]    `json:"observation,case:strict"`
+		Reward      reward         `json:"reward,case:strict"`
+		Done        bool           `json:"done,case:strict"`
+		Metadata    map[string]any `json:"metadata,case:strict"`
+	} `json:"data,case:strict"`
 }
 
-// DecodeState decodes the data of a state frame in one pass.
+// DecodeState decodes the data of a state frame in one pass; data that is missing
+// or null is an error.
 func DecodeState[S any](b []byte, n Numbers) (S, error) {
 	var f struct {
-		Data required[S] `json:"data"`
+		Data required[S] `json:"data,case:strict"`
 	}
 	if err := json.Unmarshal(b, &f, n.options()); err != nil {
 		return f.Data.v, err
@@ -98,12 +102,12 @@ func DecodeState[S any](b []byte, n Numbers) (S, error) {
 	return f.Data.v, nil
 }
 
-// Data returns a copy of a frame's undecoded data.
+// Data returns a copy of a frame's undecoded data, which may be null.
 func Data(b []byte) (jsontext.Value, error) {
 	var f struct {
-		Data jsontext.Value `json:"data"`
+		Data jsontext.Value `json:"data,case:strict"`
 	}
-	if err := json.Unmarshal(b, &f, options); err != nil {
+	if err := json.Unmarshal(b, &f, decodeOptions); err != nil {
 		return nil, err
 	}
 	if f.Data == nil {
@@ -122,13 +126,15 @@ type Error struct {
 // DecodeError decodes an error frame. It never fails on well-formed JSON: a
 // server that breaks the shape is still saying that the call did not succeed.
 func DecodeError(b []byte) (Error, error) {
-	raw, err := Data(b)
-	if err != nil {
+	var f struct {
+		Data jsontext.Value `json:"data,case:strict"`
+	}
+	if err := json.Unmarshal(b, &f, decodeOptions); err != nil {
 		return Error{}, err
 	}
 	var data map[string]any
-	if err := json.Unmarshal(raw, &data, options); err != nil {
-		return Error{Message: string(raw)}, nil
+	if err := json.Unmarshal(f.Data, &data, decodeOptions); err != nil {
+		return Error{Message: string(f.Data)}, nil
 	}
 	e := Error{Details: data}
 	if s, ok := data["code"].(string); ok {
@@ -151,7 +157,7 @@ type required[T any] struct {
 
 func (r *required[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() == 'n' {
-		return errors.New("unexpected null")
+		return dec.SkipValue()
 	}
 	r.set = true
 	return json.UnmarshalDecode(dec, &r.v)
@@ -174,9 +180,9 @@ func (r *reward) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	case 'f':
 		r.v = new(float64)
 	case '0':
-		f, err := tok.Float()
+		f, err := strconv.ParseFloat(tok.String(), 64)
 		if err != nil {
-			return fmt.Errorf("reward: %w", err)
+			return errors.Unwrap(err) // what surrounds it names a Go function
 		}
 		r.v = &f
 	default:

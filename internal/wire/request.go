@@ -18,7 +18,8 @@ var (
 
 // AppendFrame appends the frame of the given type whose data is v encoded as
 // JSON. A data value that is not an object is refused: the protocol has no place
-// for it, and the peer ends the session on some of them.
+// for it, and the peer ends the session on some of them. After an error what was
+// appended is of no use; the same holds for the other Append functions.
 func AppendFrame(buf *bytes.Buffer, typ string, v any) error {
 	buf.WriteString(`{"type":"`)
 	buf.WriteString(typ)
@@ -54,7 +55,7 @@ var ErrNotObject = errors.New("message is not a JSON object")
 // ParseRequest splits a client's frame. It fails with a syntax error for text
 // that is not JSON and with [ErrNotObject] for another JSON value. A type that is
 // missing or is not a string is the empty type, which no server knows. The values
-// alias b.
+// are copies: b can be used again.
 func ParseRequest(b []byte) (Request, error) {
 	var req Request
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b), options)
@@ -76,7 +77,7 @@ func ParseRequest(b []byte) (Request, error) {
 		switch name {
 		case "type":
 			if value.Kind() == '"' {
-				if err := json.Unmarshal(value, &req.Type, options); err != nil {
+				if err := json.Unmarshal(value, &req.Type, decodeOptions); err != nil {
 					return req, err
 				}
 			}
@@ -114,8 +115,8 @@ func readMember(dec *jsontext.Decoder) (string, jsontext.Value, error) {
 
 // hasMember reports whether the JSON object b has a member of that name.
 func hasMember(b []byte, name string) bool {
-	if !bytes.Contains(b, []byte(name)) {
-		return false
+	if !bytes.Contains(b, []byte(name)) && !bytes.ContainsRune(b, '\\') {
+		return false // not even spelled with escapes
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(b), options)
 	if _, err := dec.ReadToken(); err != nil {

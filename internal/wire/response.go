@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -28,7 +29,9 @@ func AppendResult(buf *bytes.Buffer, observation any, reward *float64, done bool
 		return err
 	}
 	buf.WriteString(`,"reward":`)
-	appendReward(buf, reward)
+	if err := appendReward(buf, reward); err != nil {
+		return err
+	}
 	buf.WriteString(`,"done":`)
 	buf.WriteString(strconv.FormatBool(done))
 	if len(metadata) > 0 {
@@ -69,19 +72,27 @@ func appendObservation(buf *bytes.Buffer, observation any, metadata map[string]a
 	return nil
 }
 
-// appendReward writes a reward the way Python writes a float: 1 is 1.0.
-func appendReward(buf *bytes.Buffer, reward *float64) {
+// appendReward writes a reward the way Python writes a float: 1 is 1.0, and an
+// exponent is used below 1e-4 and from 1e16 on.
+func appendReward(buf *bytes.Buffer, reward *float64) error {
 	if reward == nil {
 		buf.WriteString("null")
-		return
+		return nil
 	}
+	r, size := *reward, math.Abs(*reward)
 	b := buf.AvailableBuffer()
-	if *reward == math.Trunc(*reward) && math.Abs(*reward) < 1e16 {
-		b = strconv.AppendFloat(b, *reward, 'f', 1, 64)
-	} else {
-		b = strconv.AppendFloat(b, *reward, 'g', -1, 64)
+	switch {
+	case math.IsNaN(r) || math.IsInf(r, 0):
+		return fmt.Errorf("reward is %v, which JSON cannot express", r)
+	case r == math.Trunc(r) && size < 1e16:
+		b = strconv.AppendFloat(b, r, 'f', 1, 64)
+	case size >= 1e-4 && size < 1e16:
+		b = strconv.AppendFloat(b, r, 'f', -1, 64)
+	default:
+		b = strconv.AppendFloat(b, r, 'e', -1, 64)
 	}
 	buf.Write(b)
+	return nil
 }
 
 // AppendError appends an error frame. The details stand beside message and code.
