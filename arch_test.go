@@ -121,7 +121,7 @@ func TestMayImport(t *testing.T) {
 		want     bool
 	}{
 		{".", "internal/session", true},
-		{".", "internal/wsock", false},
+		{".", "internal/wsock", true},
 		{".", "envserver", false},
 		{"internal/session", ".", false},
 		{"internal/wire", "internal/netx", false},

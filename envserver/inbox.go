@@ -65,8 +65,8 @@ func (in *inbox) next() (message, error) {
 	}
 }
 
-// watch says that a call begins; the function returned says that it has ended.
-func (in *inbox) watch() (stop func()) {
+// watch says that a call begins, unwatch that it has ended.
+func (in *inbox) watch() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.busy = true
@@ -77,7 +77,6 @@ func (in *inbox) watch() (stop func()) {
 			in.timer.Reset(watchAfter)
 		}
 	}
-	return in.unwatch
 }
 
 func (in *inbox) unwatch() {

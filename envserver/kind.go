@@ -23,10 +23,14 @@ type kind struct {
 	schemas    func() ([]byte, error)
 }
 
-// instance is one environment behind bytes: data in, the reply frame out.
+// instance is one environment behind bytes: data in, the reply frame out. Its calls
+// never overlap.
 type instance interface {
 	reset(ctx context.Context, data jsontext.Value, out *bytes.Buffer) error
-	step(ctx context.Context, data jsontext.Value, out *bytes.Buffer) error
+	// decode reads the action of the step that follows. It fails on data that is not
+	// one JSON value, too; what exactly is wrong is for the validator to say.
+	decode(data jsontext.Value) error
+	step(ctx context.Context, out *bytes.Buffer) error
 	state(ctx context.Context, out *bytes.Buffer) error
 	close() error
 }
@@ -56,7 +60,7 @@ func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], bu
 			if err != nil {
 				return nil, err
 			}
-			return &typed[A, O, S]{env: env, action: action}, nil
+			return &typed[A, O, S]{env: env, shape: action.shape}, nil
 		},
 	}, nil
 }
@@ -75,8 +79,11 @@ func declaresConcurrent[E any]() (yes bool) {
 
 type typed[A, O, S any] struct {
 	env    Environment[A, O, S]
-	action *validator
+	shape  *shape
+	action A // of the step that follows
 }
+
+var errShape = errors.New("action does not have the shape of its schema")
 
 func (t *typed[A, O, S]) reset(ctx context.Context, data jsontext.Value, out *bytes.Buffer) error {
 	params, err := decodeReset(data)
@@ -90,11 +97,20 @@ func (t *typed[A, O, S]) reset(ctx context.Context, data jsontext.Value, out *by
 	return wire.AppendObservation(out, res.Observation, res.Reward, res.Done, res.Metadata)
 }
 
-func (t *typed[A, O, S]) step(ctx context.Context, data jsontext.Value, out *bytes.Buffer) error {
-	var action A
-	if err := t.action.decode(data, &action); err != nil {
+func (t *typed[A, O, S]) decode(data jsontext.Value) error {
+	t.action = *new(A)
+	if err := wire.Unmarshal(data, &t.action, wire.Float64); err != nil {
 		return err
 	}
+	if !t.shape.accepts(data) {
+		return errShape
+	}
+	return nil
+}
+
+func (t *typed[A, O, S]) step(ctx context.Context, out *bytes.Buffer) error {
+	action := t.action
+	t.action = *new(A) // an idle session does not hold on to a large action
 	res, err := t.env.Step(ctx, action)
 	if err != nil {
 		return err

@@ -98,8 +98,8 @@ const (
 )
 
 func (ss *session) build() (err error) {
-	stop := ss.inbox.watch()
-	defer stop()
+	ss.inbox.watch()
+	defer ss.inbox.unwatch()
 	defer contain(&err)
 	ss.env, err = ss.server.kind.build(ss.ctx)
 	return err
@@ -151,6 +151,9 @@ func (ss *session) answer(msg message) (end bool, err error) {
 		ss.fail(wire.Error{Code: wire.CodeInvalidJSON, Message: "Invalid message: binary frames are not part of the protocol"})
 		return false, nil
 	}
+	if data, ok := wire.StepData(msg.buf.Bytes()); ok && ss.env.decode(data) == nil {
+		return false, ss.call(wire.TypeStep, nil)
+	}
 	req, err := wire.ParseRequest(msg.buf.Bytes())
 	if err != nil {
 		ss.fail(wire.Error{Code: wire.CodeInvalidJSON, Message: "Invalid JSON: " + err.Error()})
@@ -161,12 +164,16 @@ func (ss *session) answer(msg message) (end bool, err error) {
 		return false, nil
 	}
 	switch req.Type {
-	case wire.TypeReset:
-		err = ss.call(ss.env.reset, req.Data)
 	case wire.TypeStep:
-		err = ss.call(ss.env.step, req.Data)
-	case wire.TypeState:
-		err = ss.call(func(ctx context.Context, _ jsontext.Value, out *bytes.Buffer) error { return ss.env.state(ctx, out) }, nil)
+		if err := ss.env.decode(req.Data); err != nil {
+			if err = ss.server.kind.action.explain(req.Data, err); err != nil {
+				ss.failWith(err)
+				return false, nil
+			}
+		}
+		err = ss.call(req.Type, nil)
+	case wire.TypeReset, wire.TypeState:
+		err = ss.call(req.Type, req.Data)
 	case wire.TypeMCP:
 		ss.buf.Write(noMCP(req.Data))
 	case wire.TypeClose:
@@ -178,28 +185,48 @@ func (ss *session) answer(msg message) (end bool, err error) {
 }
 
 // call runs one method of the environment, watching for the client to leave, and
-// turns its error into an error frame.
-func (ss *session) call(method func(context.Context, jsontext.Value, *bytes.Buffer) error, data jsontext.Value) (err error) {
-	stop := ss.inbox.watch()
-	err = func() (err error) {
-		defer contain(&err)
-		return method(ss.ctx, data, ss.buf)
-	}()
-	stop()
+// turns its error into an error frame. It returns the error of a panic only.
+func (ss *session) call(typ string, data jsontext.Value) error {
+	ss.inbox.watch()
+	err := ss.invoke(typ, data)
+	ss.inbox.unwatch()
 	if err == nil {
 		return nil
 	}
 	ss.buf.Reset()
-	var invalid *validationError
-	if errors.As(err, &invalid) {
-		ss.fail(invalid.frame())
-		return nil
-	}
+	ss.failWith(err)
 	if errors.Is(err, errPanicked) {
-		ss.log.Error("environment panicked", "environment", ss.server.kind.name, "err", err)
+		return err
+	}
+	return nil
+}
+
+func (ss *session) invoke(typ string, data jsontext.Value) (err error) {
+	defer contain(&err)
+	switch typ {
+	case wire.TypeReset:
+		return ss.env.reset(ss.ctx, data, ss.buf)
+	case wire.TypeStep:
+		return ss.env.step(ss.ctx, ss.buf)
+	default:
+		return ss.env.state(ss.ctx, ss.buf)
+	}
+}
+
+// failWith answers with the error frame of err.
+func (ss *session) failWith(err error) {
+	var (
+		invalid  *validationError
+		panicked *panicError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		ss.fail(invalid.frame())
+		return
+	case errors.As(err, &panicked):
+		ss.log.Error("environment panicked", "environment", ss.server.kind.name, "panic", panicked.value, "stack", string(panicked.stack))
 	}
 	ss.fail(wire.Error{Code: wire.CodeExecution, Message: err.Error()})
-	return err
 }
 
 // contain turns a panic of user code into an error with its stack in the log.

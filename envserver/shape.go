@@ -3,15 +3,15 @@ package envserver
 import (
 	"bytes"
 	"slices"
-	"sync"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// shape is the part of a JSON Schema that Go types produce, in a form that a value
-// can be checked against token by token without building it. It answers only yes or
-// no: what is wrong is for the full validator to say.
+// shape is the part of a JSON Schema that Go types produce, in a form that a text can
+// be checked against without building a value. It answers only yes or no: what is
+// wrong is for the full validator to say.
 type shape struct {
 	kinds    []jsontext.Kind // allowed kinds; empty allows all
 	integer  bool
@@ -77,90 +77,145 @@ func saysMore(s *jsonschema.Schema) bool {
 		(s.Not != nil && !forbids(s))
 }
 
-// checker is a decoder over bytes that is used again and again.
-type checker struct {
-	dec *jsontext.Decoder
-	buf *bytes.Buffer
-}
-
-var checkers = sync.Pool{New: func() any { return &checker{dec: new(jsontext.Decoder)} }}
-
-// accepts reports whether data is one JSON value of this shape.
+// accepts reports whether data, which must be valid JSON, is of this shape. It looks
+// at structure only and jumps over the contents of strings, which is what makes a
+// second look at an action affordable.
 func (sh *shape) accepts(data []byte) bool {
-	c, _ := checkers.Get().(*checker)
-	defer checkers.Put(c)
-	c.buf = bytes.NewBuffer(data)
-	c.dec.Reset(c.buf)
-	if !sh.check(c.dec) {
-		return false
-	}
-	return int(c.dec.InputOffset()) == len(bytes.TrimRight(data, " \t\r\n"))
+	rest, ok := sh.check(skipSpace(data))
+	return ok && len(skipSpace(rest)) == 0
 }
 
-func (sh *shape) check(dec *jsontext.Decoder) bool {
-	kind := dec.PeekKind()
+// check returns what follows the first value of b and whether that value fits.
+func (sh *shape) check(b []byte) (rest []byte, ok bool) {
+	kind := jsontext.Value(b).Kind()
 	if sh.unknown || (len(sh.kinds) > 0 && !slices.Contains(sh.kinds, kind)) {
-		return false
+		return nil, false
 	}
 	switch kind {
 	case '{':
-		return sh.checkObject(dec)
+		if sh.fields != nil {
+			return sh.checkObject(b)
+		}
 	case '[':
-		return sh.checkArray(dec)
+		if sh.items != nil {
+			return sh.checkArray(b)
+		}
 	case '0':
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return false
-		}
-		f, err := tok.Float()
-		return err == nil && (!sh.integer || f == float64(int64(f))) && (sh.minimum == nil || f >= *sh.minimum)
-	}
-	return dec.SkipValue() == nil
-}
-
-func (sh *shape) checkObject(dec *jsontext.Decoder) bool {
-	if sh.fields == nil {
-		return dec.SkipValue() == nil
-	}
-	if _, err := dec.ReadToken(); err != nil {
-		return false
-	}
-	missing := len(sh.required)
-	for dec.PeekKind() == '"' {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return false
-		}
-		name := tok.String()
-		field := sh.fields[name]
-		if field == nil {
-			if field = sh.extra; field == nil {
-				return false
+		rest = skipValue(b)
+		if sh.integer || sh.minimum != nil {
+			f, err := strconv.ParseFloat(string(b[:len(b)-len(rest)]), 64)
+			if err != nil || (sh.integer && f != float64(int64(f))) || (sh.minimum != nil && f < *sh.minimum) {
+				return nil, false
 			}
 		}
-		if slices.Contains(sh.required, name) {
-			missing-- // the decoder refuses a name that comes twice
-		}
-		if !field.check(dec) {
-			return false
-		}
+		return rest, true
 	}
-	_, err := dec.ReadToken()
-	return err == nil && missing == 0
+	return skipValue(b), true
 }
 
-func (sh *shape) checkArray(dec *jsontext.Decoder) bool {
-	if sh.items == nil {
-		return dec.SkipValue() == nil
+func (sh *shape) checkObject(b []byte) (rest []byte, ok bool) {
+	missing := len(sh.required)
+	b = skipSpace(b[1:])
+	for b[0] != '}' {
+		after := skipValue(b)
+		name := b[1 : len(b)-len(after)-1]
+		if bytes.IndexByte(name, '\\') >= 0 {
+			return nil, false // an escaped name is rare: the full validator reads it
+		}
+		field, needed := sh.field(name)
+		if field == nil {
+			return nil, false
+		}
+		if needed {
+			missing-- // a name does not come twice in an object that was decoded
+		}
+		if b, ok = field.check(skipSpace(skipSpace(after)[1:])); !ok {
+			return nil, false
+		}
+		b = skipComma(b)
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return false
+	return b[1:], missing == 0
+}
+
+func (sh *shape) checkArray(b []byte) (rest []byte, ok bool) {
+	b = skipSpace(b[1:])
+	for b[0] != ']' {
+		if b, ok = sh.items.check(b); !ok {
+			return nil, false
+		}
+		b = skipComma(b)
 	}
-	for dec.PeekKind() != ']' {
-		if dec.PeekKind() == 0 || !sh.items.check(dec) {
-			return false
+	return b[1:], true
+}
+
+// field returns the shape of a property and whether it is required.
+func (sh *shape) field(name []byte) (field *shape, needed bool) {
+	field = sh.fields[string(name)]
+	if field == nil {
+		return sh.extra, false
+	}
+	for _, r := range sh.required {
+		if string(name) == r {
+			return field, true
 		}
 	}
-	_, err := dec.ReadToken()
-	return err == nil
+	return field, false
+}
+
+func skipSpace(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\n' || b[0] == '\r' || b[0] == '\t') {
+		b = b[1:]
+	}
+	return b
+}
+
+func skipComma(b []byte) []byte {
+	b = skipSpace(b)
+	if b[0] == ',' {
+		b = skipSpace(b[1:])
+	}
+	return b
+}
+
+// skipValue returns what follows the first value of valid JSON.
+func skipValue(b []byte) []byte {
+	depth := 0
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '"':
+			i += len(b[i:]) - len(skipString(b[i:])) - 1
+			if depth == 0 {
+				return b[i+1:]
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return b[i:] // the end of a number or a literal
+			}
+			if depth--; depth == 0 {
+				return b[i+1:]
+			}
+		case ',', ' ', '\n', '\r', '\t':
+			if depth == 0 {
+				return b[i:]
+			}
+		}
+	}
+	return nil
+}
+
+// skipString returns what follows the string that b begins with.
+func skipString(b []byte) []byte {
+	for i := 1; ; {
+		i += bytes.IndexByte(b[i:], '"')
+		escapes := 0
+		for b[i-1-escapes] == '\\' {
+			escapes++
+		}
+		i++
+		if escapes%2 == 0 {
+			return b[i:]
+		}
+	}
 }

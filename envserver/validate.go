@@ -94,31 +94,21 @@ func newValidator[A any]() (*validator, error) {
 	return &validator{shape: newShape(s), schema: s, full: full}, nil
 }
 
-// decode decodes a valid action; an invalid one is a *validationError with all that
-// is wrong with it.
-func (v *validator) decode(data jsontext.Value, action any) error {
-	if !v.shape.accepts(data) {
-		if err := v.explain(data); err != nil {
-			return err
-		}
-	}
-	if err := wire.Unmarshal(data, action, wire.Float64); err != nil {
-		// The type is stricter than its schema: a number out of range, a text that its
-		// own unmarshaller refuses.
-		return &validationError{[]fieldError{{"value_error", []any{}, err.Error(), json.RawMessage(data)}}}
-	}
-	return nil
-}
-
-// explain runs the full validator.
-func (v *validator) explain(data jsontext.Value) error {
+// explain returns a *validationError with all that is wrong with an action for which
+// decode gave a reason. For one that its schema allows, the decoder's reason is what is
+// wrong: the type is stricter, with a number out of range or an unmarshaller of its own.
+// It returns nil when only the quick look at the shape had failed: the action is good.
+func (v *validator) explain(data jsontext.Value, reason error) error {
 	inst, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
 	err = v.full.Validate(inst)
-	if err == nil {
+	if err == nil && errors.Is(reason, errShape) {
 		return nil
+	}
+	if err == nil {
+		return &validationError{[]fieldError{{"value_error", []any{}, "Value error, " + reason.Error(), json.RawMessage(data)}}}
 	}
 	var ve *jsonschema.ValidationError
 	if !errors.As(err, &ve) {

@@ -36,6 +36,22 @@ func AppendFrame(buf *bytes.Buffer, typ string, v any) error {
 	return nil
 }
 
+// stepPrefixes are how the Python client and ours begin a step. The Python client
+// writes blanks after colons and commas.
+var stepPrefixes = [][]byte{[]byte(`{"type":"step","data":`), []byte(`{"type": "step", "data": `)}
+
+// StepData returns the data of a step frame of the usual spelling without parsing it.
+// What it returns may still be anything: the frame is that step if, and only if, the
+// result is one JSON value.
+func StepData(b []byte) (data jsontext.Value, ok bool) {
+	for _, prefix := range stepPrefixes {
+		if bytes.HasPrefix(b, prefix) && b[len(b)-1] == '}' {
+			return jsontext.Value(b[len(prefix) : len(b)-1]), true
+		}
+	}
+	return nil, false
+}
+
 // Request is a client's frame as a server reads it.
 type Request struct {
 	Type  string

@@ -24,7 +24,7 @@ type Conn struct {
 	alive *keepalive
 	opts  Options
 
-	writeLimit *time.Timer // of the Write in progress
+	guard guard
 
 	cause     atomic.Pointer[error] // why this end gave up, before the library noticed
 	closeOnce sync.Once
@@ -158,6 +158,7 @@ func (o Options) compressionMode() websocket.CompressionMode {
 
 func (c *Conn) start(ws *websocket.Conn, l *lane) {
 	c.ws, c.lane = ws, l
+	c.guard.conn = c
 	limit := c.opts.ReadLimit
 	if limit == 0 {
 		limit = -1
@@ -206,16 +207,24 @@ func (c *Conn) readError(err error) error {
 // Write sends p as one text message, in pieces when it is large. When ctx ends in
 // the middle the connection is broken: a half-written message cannot be undone.
 func (c *Conn) Write(ctx context.Context, p []byte) error {
-	if c.opts.WriteTimeout > 0 {
-		if c.writeLimit == nil {
-			c.writeLimit = time.AfterFunc(c.opts.WriteTimeout, c.writeExpired)
-		} else {
-			c.writeLimit.Reset(c.opts.WriteTimeout)
-		}
-		defer c.writeLimit.Stop()
+	if err := ctx.Err(); err != nil {
+		return c.writeError(context.Cause(ctx))
 	}
+	c.guard.begin(ctx)
+	err := c.write(p)
+	c.guard.end()
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return c.writeError(err)
+}
+
+// write does not watch ctx: the library pays for that on every message, the guard
+// only on one that does not get through at once.
+func (c *Conn) write(p []byte) error {
+	ctx := context.Background()
 	if len(p) <= PieceSize || c.opts.Compression {
-		return c.writeError(c.ws.Write(ctx, websocket.MessageText, p))
+		return c.ws.Write(ctx, websocket.MessageText, p)
 	}
 	w, err := c.ws.Writer(ctx, websocket.MessageText)
 	for err == nil && len(p) > 0 {
@@ -226,12 +235,7 @@ func (c *Conn) Write(ctx context.Context, p []byte) error {
 	if err == nil {
 		err = w.Close()
 	}
-	return c.writeError(err)
-}
-
-func (c *Conn) writeExpired() {
-	c.giveUp(fmt.Errorf("%w of %v", ErrWriteTimeout, c.opts.WriteTimeout))
-	c.lane.rwc.Close()
+	return err
 }
 
 func (c *Conn) writeError(err error) error {

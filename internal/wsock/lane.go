@@ -14,6 +14,11 @@ const (
 	opPong  = 0xA
 )
 
+const (
+	holdLimit = PieceSize + 14 // a piece with its header
+	holdKept  = 16 << 10       // memory that an idle connection may keep for the next frame
+)
+
 // lane stands between the WebSocket library and the network. It notes when bytes
 // arrive, and it slips control frames in between the frames that the library
 // writes, so that whoever wants one sent never waits for a write in progress.
@@ -28,6 +33,7 @@ type lane struct {
 	// goroutine waiting for it is durably blocked in the sense of testing/synctest.
 	writing chan struct{}
 	out     frameTracker // guarded by writing
+	held    []byte       // bytes of an incomplete frame not written yet; guarded by writing
 
 	mu       sync.Mutex // guards what follows, never held across I/O
 	pong     []byte     // payload of the newest unanswered ping, nil when none
@@ -51,20 +57,47 @@ func (l *lane) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write passes the library's bytes on and adds a waiting control frame when they
-// end on a frame boundary.
+// Write passes the library's bytes on, a whole frame in one system call where it can,
+// and lets a waiting control frame in at the next frame boundary.
 func (l *lane) Write(p []byte) (int, error) {
 	l.writing <- struct{}{}
 	defer func() { <-l.writing }()
-	n, err := l.rwc.Write(p)
-	if err != nil {
-		return n, err
+	total := len(p)
+	for len(p) > 0 {
+		n := len(p)
+		if l.pending.Load() {
+			n = l.out.rest(p)
+		}
+		if err := l.pass(p[:n]); err != nil {
+			return total - len(p), err
+		}
+		p = p[n:]
+		if l.pending.Load() {
+			if err := l.writePending(); err != nil {
+				return total - len(p), err
+			}
+		}
 	}
+	return total, nil
+}
+
+// pass writes p, or holds it back while its frame is incomplete: the library hands
+// over a frame in pieces of its small buffer.
+func (l *lane) pass(p []byte) error {
 	l.out.advance(p)
-	if l.pending.Load() {
-		err = l.writePending()
+	if l.out.inFrame() && len(l.held)+len(p) <= holdLimit {
+		l.held = append(l.held, p...)
+		return nil
 	}
-	return n, err
+	if len(l.held) > 0 {
+		p = append(l.held, p...)
+		l.held = p[:0]
+		if cap(p) > holdKept {
+			l.held = nil
+		}
+	}
+	_, err := l.rwc.Write(p)
+	return err
 }
 
 // Close closes the network connection and waits for the flusher to notice.
@@ -76,6 +109,9 @@ func (l *lane) Close() error {
 	l.flushers.Wait()
 	return err
 }
+
+// abort closes the network connection without waiting for anything.
+func (l *lane) abort() { _ = l.rwc.Close() }
 
 // sendPong answers a ping. Only the newest ping is answered when several wait
 // (RFC 6455, 5.5.3). It never blocks.
@@ -170,25 +206,47 @@ type frameTracker struct {
 	ended   bool  // a close frame went out: nothing may follow it
 }
 
-func (t *frameTracker) boundary() bool { return t.have == 0 && t.payload == 0 && !t.ended }
+// inFrame reports whether a frame has begun and not ended.
+func (t *frameTracker) inFrame() bool { return t.have > 0 || t.payload > 0 }
+
+// boundary reports whether another frame may be put in here.
+func (t *frameTracker) boundary() bool { return !t.inFrame() && !t.ended }
+
+// rest is the number of bytes of p up to and including the end of the frame they
+// begin or continue, or all of them.
+func (t *frameTracker) rest(p []byte) int {
+	probe := *t
+	n := 0
+	for n < len(p) {
+		n += probe.consume(p[n:])
+		if !probe.inFrame() {
+			return n
+		}
+	}
+	return n
+}
 
 func (t *frameTracker) advance(p []byte) {
 	for len(p) > 0 {
-		if t.payload > 0 {
-			n := min(t.payload, int64(len(p)))
-			t.payload -= n
-			p = p[n:]
-			continue
-		}
-		t.header[t.have] = p[0]
-		t.have++
-		p = p[1:]
-		if t.have >= 2 && t.have == t.headerLen() {
-			t.payload = t.payloadLen()
-			t.ended = t.ended || t.header[0]&0xF == opClose
-			t.have = 0
-		}
+		p = p[t.consume(p):]
 	}
+}
+
+// consume takes in payload, or one byte of a header.
+func (t *frameTracker) consume(p []byte) int {
+	if t.payload > 0 {
+		n := min(t.payload, int64(len(p)))
+		t.payload -= n
+		return int(n)
+	}
+	t.header[t.have] = p[0]
+	t.have++
+	if t.have >= 2 && t.have == t.headerLen() {
+		t.payload = t.payloadLen()
+		t.ended = t.ended || t.header[0]&0xF == opClose
+		t.have = 0
+	}
+	return 1
 }
 
 func (t *frameTracker) headerLen() int {

@@ -1,0 +1,71 @@
+package wsock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// guardAfter is how long a Write may take before its ctx is watched. Nearly every
+// message is with the kernel sooner.
+const guardAfter = 2 * time.Millisecond
+
+// guard breaks a Write that does not get through: when its ctx ends, or after the
+// write timeout. It costs a message that gets through at once nothing but the reset
+// of a timer.
+type guard struct {
+	conn *Conn
+
+	mu      sync.Mutex
+	timer   *time.Timer
+	ctx     context.Context // of the Write in progress, nil when none
+	unwatch func() bool
+	watched bool
+}
+
+func (g *guard) begin(ctx context.Context) {
+	if ctx.Done() == nil && g.conn.opts.WriteTimeout <= 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.ctx, g.watched = ctx, false
+	if g.timer == nil {
+		g.timer = time.AfterFunc(guardAfter, g.fire)
+	} else {
+		g.timer.Reset(guardAfter)
+	}
+}
+
+func (g *guard) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx == nil {
+		return
+	}
+	g.timer.Stop()
+	g.ctx = nil
+	if g.unwatch != nil {
+		g.unwatch()
+		g.unwatch = nil
+	}
+}
+
+// fire first starts to watch the ctx, and the second time is the write timeout.
+func (g *guard) fire() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.ctx == nil:
+	case !g.watched:
+		g.watched = true
+		g.unwatch = context.AfterFunc(g.ctx, g.conn.lane.abort)
+		if limit := g.conn.opts.WriteTimeout; limit > 0 {
+			g.timer.Reset(max(limit-guardAfter, 0))
+		}
+	default:
+		g.conn.giveUp(fmt.Errorf("%w of %v", ErrWriteTimeout, g.conn.opts.WriteTimeout))
+		g.conn.lane.abort()
+	}
+}
