@@ -46,6 +46,10 @@ test: need-cc ## all tests with the race detector; installs the Python peer
 	@$(MAKE) --no-print-directory peer || [ "$$CI" != true ]
 	$(GO) run $(GOTESTSUM) --format pkgname -- -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 
+.PHONY: bench
+bench: peer ## ratios of one run: a step, the bare echo, the Python pair
+	$(GO) run ./bench --python $(PEER)/bin/python
+
 .PHONY: cover
 cover: ## test coverage: coverage.out and the total
 	$(GO) test -coverpkg=./... -coverprofile=coverage.out ./...
