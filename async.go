@@ -48,27 +48,24 @@ func (a *Async[A, O, S]) State() *Future[S] {
 
 // Connect describes [Client.Connect]. Like the calls below it claims nothing and
 // takes no turn.
-func (a *Async[A, O, S]) Connect() *Future[struct{}] { return lazily(a.c.Connect) }
+func (a *Async[A, O, S]) Connect() *Future[struct{}] { return free(a.c.core, outcomeOf(a.c.Connect)) }
 
 // NewSession describes [Client.NewSession]; any number may run in parallel.
-func (a *Async[A, O, S]) NewSession() *Future[*Client[A, O, S]] { return Lazy(a.c.NewSession) }
+func (a *Async[A, O, S]) NewSession() *Future[*Client[A, O, S]] {
+	return free(a.c.core, a.c.NewSession)
+}
 
 // Disconnect describes [Client.Disconnect].
-func (a *Async[A, O, S]) Disconnect() *Future[struct{}] { return lazily(a.c.Disconnect) }
+func (a *Async[A, O, S]) Disconnect() *Future[struct{}] {
+	return free(a.c.core, outcomeOf(a.c.Disconnect))
+}
 
-// Close describes [Client.Close].
+// Close describes [Client.Close]. Close waits for the client's goroutines, so this
+// one is not among them.
 func (a *Async[A, O, S]) Close() *Future[struct{}] {
-	return lazily(func(context.Context) error { return a.c.Close() })
+	return Lazy(outcomeOf(func(context.Context) error { return a.c.Close() }))
 }
 
-func lazily(f func(context.Context) error) *Future[struct{}] {
-	return Lazy(func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
-}
-
-// failed is a future whose outcome is known.
-func failed[T any](err error) *Future[T] {
-	f := newFuture(job[T]{})
-	f.started = true
-	f.settle(*new(T), err)
-	return f
+func outcomeOf(f func(context.Context) error) func(context.Context) (struct{}, error) {
+	return func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) }
 }

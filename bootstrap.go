@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openenv-go/openenv/internal/netx"
+	"github.com/openenv-go/openenv/internal/session"
 	"github.com/openenv-go/openenv/provider"
 )
 
@@ -20,7 +21,7 @@ func FromProvider[A, O, S any](ctx context.Context, spec Spec[A, O, S], p provid
 		return nil, err
 	}
 	if err := c.Connect(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
+		return nil, join(err, c.Close())
 	}
 	return c, nil
 }
@@ -28,21 +29,29 @@ func FromProvider[A, O, S any](ctx context.Context, spec Spec[A, O, S], p provid
 // host is the server that a family of clients talks to, and the provider behind it.
 type host struct {
 	set        *settings
-	ownsServer bool // the provider starts the server and the address comes from it
+	root       *core // the client that New made; its Close ends the host
+	ownsServer bool  // the provider starts the server and the address comes from it
 	upgrades   *http.Client
 	calls      *http.Client
 
-	starting chan struct{} // lock held while the provider starts or stops
+	busy chan struct{} // lock held during each call to the provider, so that none overlap
 
 	mu       sync.Mutex // guards what follows, never held across I/O
-	started  bool       // Start was called and Stop has not succeeded since
-	pending  bool       // a Stop failed
-	gen      int        // number of starts
+	closed   bool
+	boot     *boot // a start in progress
+	started  bool  // Start was called and Stop has not succeeded since
+	pending  bool  // a Stop failed
+	gen      int   // number of starts
 	replicas []*replica
 	endpoint provider.Endpoint
-	asked    time.Time // when a Replicated provider was last asked
-	placed   map[*core]*replica
-	tried    map[*core]map[*replica]bool // replicas that refused a session in this attempt
+	asked    time.Time          // when a Replicated provider was last asked
+	placed   map[*core]*replica // who uses the server, and where; nil while it starts
+}
+
+// boot is a start of the provider that every caller of the family waits for.
+type boot struct {
+	done chan struct{}
+	err  error
 }
 
 // replica is one address of a server.
@@ -56,11 +65,12 @@ type target struct {
 	base      *netx.Base
 	headers   http.Header
 	keepalive *provider.Keepalive
-	fresh     bool // the server was started for this request
 }
 
+var errProviderBusy = errors.New("provider has not returned from an earlier call")
+
 func newHost(baseURL string, set *settings) (*host, error) {
-	h := &host{set: set, starting: make(chan struct{}, 1), placed: make(map[*core]*replica), tried: make(map[*core]map[*replica]bool)}
+	h := &host{set: set, busy: make(chan struct{}, 1), placed: make(map[*core]*replica)}
 	switch {
 	case baseURL != "":
 		base, err := netx.ParseBase(baseURL)
@@ -68,6 +78,7 @@ func newHost(baseURL string, set *settings) (*host, error) {
 			return nil, err
 		}
 		h.replicas = []*replica{{base: base}}
+		h.started = set.provider != nil // elsewhere; stopping it is ours
 	case set.provider == nil:
 		return nil, errors.New("neither a base URL nor WithProvider was given")
 	default:
@@ -106,61 +117,99 @@ func httpClients(set *settings) (upgrades, calls *http.Client) {
 }
 
 // resolve returns where c's next request goes, starting the provider when there is
-// no server yet. ctx is the client's: a start serves every caller.
+// no server yet. The start runs on the ctx of the family and serves every caller;
+// ctx bounds this caller's wait.
 func (h *host) resolve(ctx context.Context, c *core) (target, error) {
-	if at, ok := h.place(c); ok {
-		h.refresh(ctx)
-		return at, nil
+	h.refresh(ctx, c, false)
+	for {
+		at, b, err := h.locate(c)
+		if err != nil || b == nil {
+			return at, err
+		}
+		select {
+		case <-b.done:
+			if b.err != nil {
+				return target{}, b.err
+			}
+		case <-ctx.Done():
+			return target{}, ctxError(ctx)
+		}
 	}
-	select {
-	case h.starting <- struct{}{}:
-		defer func() { <-h.starting }()
-	case <-ctx.Done():
-		return target{}, context.Cause(ctx)
-	}
-	if at, ok := h.place(c); ok {
-		return at, nil
-	}
-	if err := h.stopPending(); err != nil {
-		return target{}, err
-	}
-	if err := h.start(ctx); err != nil {
-		return target{}, err
-	}
-	at, _ := h.place(c)
-	at.fresh = true
-	return at, nil
 }
 
-// start starts the provider and waits until it is ready; the caller holds starting.
-func (h *host) start(ctx context.Context) error {
-	if limit := h.set.startTimeout; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready within %v", limit))
-		defer cancel()
+// locate returns where c lives, or the start to wait for.
+func (h *host) locate(c *core) (target, *boot, error) {
+	base := h.root.sess.Base()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.closed:
+		return target{}, nil, session.ErrClosed
+	case len(h.replicas) > 0:
+		return h.place(c), nil, nil
+	}
+	if _, ok := h.placed[c]; !ok {
+		h.placed[c] = nil // it waits for the server, which must not be stopped under it
+	}
+	if h.boot == nil {
+		h.boot = &boot{done: make(chan struct{})}
+		h.gen++
+		go h.start(base, h.boot)
+	}
+	return target{}, h.boot, nil
+}
+
+// start starts the provider and waits until it is ready. It runs on a goroutine of
+// its own, which close waits for; ctx ends with the client.
+func (h *host) start(ctx context.Context, b *boot) {
+	defer close(b.done)
+	h.busy <- struct{}{} // its holders are bounded
+	defer func() { <-h.busy }()
+	endpoint, replicas, err := h.launch(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	b.err = err
+	h.boot = nil
+	h.endpoint, h.replicas, h.asked = endpoint, replicas, time.Now()
+}
+
+// launch calls the provider; the caller holds busy. What a failed start leaves
+// behind is stopped here, unless the client is being closed, which does it.
+func (h *host) launch(ctx context.Context) (provider.Endpoint, []*replica, error) {
+	if ctx.Err() != nil {
+		return provider.Endpoint{}, nil, session.ErrClosed
+	}
+	if err := h.stopPending(); err != nil {
+		return provider.Endpoint{}, nil, err
 	}
 	h.mu.Lock()
 	h.started = true
-	h.gen++
 	h.mu.Unlock()
-	endpoint, err := h.set.provider.Start(ctx)
+	bounded := ctx
+	if limit := h.set.startTimeout; limit > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("not ready within %v", limit))
+		defer cancel()
+	}
+	endpoint, err := h.set.provider.Start(bounded)
 	if err == nil {
-		err = h.set.provider.WaitReady(ctx)
+		err = h.set.provider.WaitReady(bounded)
 	}
 	var replicas []*replica
 	if err == nil {
 		replicas, err = parseReplicas(endpoint)
 	}
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) && !errors.Is(err, cause) {
-			err = fmt.Errorf("%w: %w", cause, err)
-		}
-		return errors.Join(&ConnectError{Op: "start", URL: "provider", Err: err}, h.stopLocked())
+	switch {
+	case ctx.Err() != nil:
+		return provider.Endpoint{}, nil, session.ErrClosed
+	case err == nil:
+		return endpoint, replicas, nil
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.endpoint, h.replicas, h.asked = endpoint, replicas, time.Now()
-	return nil
+	if cause := context.Cause(bounded); cause != nil && errors.Is(err, bounded.Err()) && !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", cause, err)
+	}
+	err = fmt.Errorf("start: %w", err)
+	return provider.Endpoint{}, nil, &ConnectError{Op: "start", URL: "provider", Err: join(err, h.stopLocked())}
 }
 
 func parseReplicas(e provider.Endpoint) ([]*replica, error) {
@@ -178,28 +227,69 @@ func parseReplicas(e provider.Endpoint) ([]*replica, error) {
 	return replicas, nil
 }
 
-// undo stops a server that was started for a request which then failed, and returns
-// the request's error, joined with the stop's if that failed too.
-func (h *host) undo(err error) error {
-	return errors.Join(err, h.stop())
+// undo stops a server that was started since gen, when c's request has failed and
+// nobody else of the family uses the server. It returns the request's error, joined
+// with the stop's if that failed too.
+func (h *host) undo(c *core, gen int, err error) error {
+	h.mu.Lock()
+	fresh := h.ownsServer && h.started && h.gen != gen && !h.closed
+	if fresh {
+		h.forget(c)
+		fresh = len(h.placed) == 0
+	}
+	h.mu.Unlock()
+	if !fresh {
+		return err
+	}
+	return join(err, h.stop())
+}
+
+// close stops the provider for good, or until reopen.
+func (h *host) close() error {
+	h.mu.Lock()
+	h.closed = true
+	b := h.boot
+	h.mu.Unlock()
+	h.calls.CloseIdleConnections()
+	h.upgrades.CloseIdleConnections()
+	err := h.stop()
+	if b != nil && !errors.Is(err, errProviderBusy) {
+		<-b.done // its client has closed: it ends without starting anything
+	}
+	return err
+}
+
+func (h *host) reopen() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = false
 }
 
 // stop stops the provider, bounded by the stop timeout and not by any caller's ctx,
 // and forgets an address that came from it.
 func (h *host) stop() error {
-	h.calls.CloseIdleConnections()
 	if h.set.provider == nil {
 		return nil
 	}
-	h.starting <- struct{}{}
-	defer func() { <-h.starting }()
-	return h.stopLocked()
+	var expired <-chan time.Time
+	if limit := h.set.stopTimeout; limit > 0 {
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		expired = timer.C
+	}
+	select {
+	case h.busy <- struct{}{}:
+		defer func() { <-h.busy }()
+		return h.stopLocked()
+	case <-expired:
+		return &cleanupError{errProviderBusy}
+	}
 }
 
-// stopLocked is stop for a caller that holds starting.
+// stopLocked is stop for a caller that holds busy.
 func (h *host) stopLocked() error {
 	h.mu.Lock()
-	needed := h.started || h.pending || !h.ownsServer
+	needed := h.started || h.pending
 	if h.ownsServer {
 		h.replicas, h.endpoint = nil, provider.Endpoint{}
 		clear(h.placed)
@@ -220,7 +310,7 @@ func (h *host) stopLocked() error {
 	h.started = false
 	h.pending = err != nil
 	if err != nil {
-		return fmt.Errorf("stop provider: %w: %w", ErrCleanupPending, err)
+		return &cleanupError{err}
 	}
 	return nil
 }

@@ -51,7 +51,10 @@ func newClient[A, O, S any](spec Spec[A, O, S], co *core, parent any) *Client[A,
 // server is [ErrCapacity]. Without Connect the first verb opens it. On an open
 // session it does nothing. A client whose server comes from its provider starts the
 // provider first, and opens again after Close.
-func (c *Client[A, O, S]) Connect(ctx context.Context) error { return c.core.connect(ctx) }
+func (c *Client[A, O, S]) Connect(ctx context.Context) error {
+	defer runtime.KeepAlive(c) // it is not forgotten while somebody waits for it
+	return c.core.connect(ctx)
+}
 
 // Reset starts an episode.
 func (c *Client[A, O, S]) Reset(ctx context.Context, params ...ResetParam) (StepResult[O], error) {
@@ -88,6 +91,7 @@ func (c *Client[A, O, S]) State(ctx context.Context) (S, error) {
 // new one. It returns when the socket is closed or ctx ends. Calls that wait for a
 // reply fail with a *SessionLostError.
 func (c *Client[A, O, S]) Disconnect(ctx context.Context) error {
+	defer runtime.KeepAlive(c)
 	return c.core.convert("disconnect", c.core.sess.Disconnect(ctx))
 }
 
@@ -96,11 +100,14 @@ func (c *Client[A, O, S]) Disconnect(ctx context.Context) error {
 // bounded by the close timeout and the stop timeout. Waiting calls, and every later
 // one, fail with [ErrClosed]. It is idempotent; after an error that matches
 // [ErrCleanupPending] a further Close tries again.
-func (c *Client[A, O, S]) Close() error { return c.core.close() }
+func (c *Client[A, O, S]) Close() error {
+	defer runtime.KeepAlive(c)
+	return c.core.close()
+}
 
 // BaseURL is the server's address as an http or https URL, without user and query.
 // It is empty while a provider has not started the server, and after it was stopped.
-func (c *Client[A, O, S]) BaseURL() string { return c.core.host.baseURL() }
+func (c *Client[A, O, S]) BaseURL() string { return c.core.baseURL() }
 
 // SessionID is the server's identifier of a session made over HTTP. A session that
 // lives on its socket has none in this protocol, and the result is empty.
@@ -110,7 +117,7 @@ func (c *Client[A, O, S]) SessionID() string { return c.core.sessionID() }
 func (c *Client[A, O, S]) Mode() Mode { return c.core.set.mode }
 
 // ExecMode is the face that the client is locked to, ExecNone before the first call.
-func (c *Client[A, O, S]) ExecMode() ExecMode { return ExecMode(c.core.sess.Status().Face) }
+func (c *Client[A, O, S]) ExecMode() ExecMode { return c.core.face() }
 
 // Async is the client's other face: the same verbs, described. It is always the same
 // pointer.

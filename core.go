@@ -35,8 +35,12 @@ func newCore(set *settings, h *host, parent *core) *core {
 		closing:  make(chan struct{}, 1),
 		children: make(map[*core]struct{}),
 	}
+	if parent == nil {
+		h.root = c
+	}
 	c.sess = session.New(session.Config{
 		Dial:           c.dial,
+		Plan:           c.plan,
 		MessageTimeout: set.messageTimeout,
 		CloseTimeout:   set.closeTimeout,
 		Pipelining:     set.pipelining,
@@ -57,21 +61,32 @@ func (c *core) begin(ctx context.Context, face session.Face, op session.Op, size
 	return t, nil
 }
 
+// face is the execution mode that the client is locked to.
+func (c *core) face() ExecMode { return ExecMode(c.sess.Status().Face) }
+
 // sessionID is empty: a session that lives on its socket has no identifier.
 func (c *core) sessionID() string { return "" }
 
-// dial starts the server if need be and opens the socket. What it started it stops
-// again when the socket cannot be opened.
+// dial starts the server if need be and opens the socket.
 func (c *core) dial(ctx context.Context, query url.Values) (*wsock.Conn, error) {
 	at, err := c.host.resolve(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	ws, err := c.open(ctx, at, query)
-	if err != nil && at.fresh {
-		return nil, c.host.undo(err)
+	return c.open(ctx, at, query)
+}
+
+// plan says how one attempt to open a session goes on: from replica to replica, and
+// when all is in vain without the server that was started for it.
+func (c *core) plan() session.Plan {
+	h := c.host
+	generation := h.generation()
+	tried := make(map[*replica]bool)
+	return session.Plan{
+		Admit:  h.several,
+		Next:   func(ctx context.Context, err error) bool { return h.reassign(ctx, c, tried, err) },
+		GiveUp: func(err error) error { return h.undo(c, generation, err) },
 	}
-	return ws, err
 }
 
 func (c *core) open(ctx context.Context, at target, query url.Values) (*wsock.Conn, error) {
@@ -126,55 +141,58 @@ func (c *core) header(ctx context.Context, at target) (http.Header, error) {
 	return h, nil
 }
 
-// connect opens the session and waits for admission, moving on to another replica
-// when one is full.
+// connect opens the session and waits for admission.
 func (c *core) connect(ctx context.Context) error {
-	if err := c.reopen(); err != nil {
+	if err := c.reopen(ctx); err != nil {
 		return c.convert("connect", err)
 	}
 	generation := c.host.generation()
-	var err error
-	for {
-		err = c.convert("connect", c.sess.Connect(ctx))
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, ErrCapacity) || !c.host.reassign(ctx, c) {
-			break
-		}
+	err := c.sess.Connect(ctx)
+	if err != nil && ctx.Err() == nil {
+		err = c.host.undo(c, generation, err)
 	}
-	if ctx.Err() == nil && c.host.generation() != generation {
-		// This call started the server, and it is of no use.
-		err = c.host.undo(err)
-	}
-	return err
+	return c.convert("connect", err)
 }
 
 // reopen lets Connect, and only Connect, revive a closed client whose server its
-// provider can start anew.
-func (c *core) reopen() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
+// provider can start anew. A close in progress ends first.
+func (c *core) reopen(ctx context.Context) error {
+	if !c.isClosed() {
 		return nil
 	}
 	if c.parent != nil || !c.host.ownsServer {
 		return session.ErrClosed
 	}
-	c.closed = false
-	c.sess.Reopen()
+	select {
+	case c.closing <- struct{}{}:
+		defer func() { <-c.closing }()
+	case <-ctx.Done():
+		return ctxError(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		c.closed = false
+		c.sess.Reopen()
+		c.host.reopen()
+	}
 	return nil
 }
 
-// forgotten runs when a client was collected without having been closed.
-func (c *core) forgotten() {
+func (c *core) isClosed() bool {
 	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// forgotten runs when a client was collected without having been closed. The
+// goroutine that it starts is nobody's, as the client was; it ends with the close,
+// which is bounded.
+func (c *core) forgotten() {
+	if c.isClosed() {
 		return // by its parent
 	}
-	c.set.logger.Warn("client was forgotten without Close; closing its session", "url", c.host.socketURL())
+	c.set.logger.Warn("client was forgotten without Close; closing its session", "url", c.socketURL())
 	go func() {
 		if err := c.close(); err != nil {
 			c.set.logger.Warn("closing a forgotten client failed", "err", err)

@@ -182,12 +182,21 @@ type DecodeError struct {
 }
 
 func (e *DecodeError) Error() string {
-	return fmt.Sprintf("%s %s: decode reply: %v", e.Op, e.URL, e.Err)
+	return fmt.Sprintf("%s %s: decode reply: %v: received %s", e.Op, e.URL, e.Err, e.Received)
 }
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // convert turns an error of the layers below into one of this package's, once.
 func (c *core) convert(op string, err error) error {
+	converted := c.translate(op, err)
+	var pending *cleanupError
+	if errors.As(err, &pending) && !errors.Is(converted, ErrCleanupPending) {
+		return errors.Join(converted, pending)
+	}
+	return converted
+}
+
+func (c *core) translate(op string, err error) error {
 	var (
 		lost    *session.LostError
 		refused *session.RefusedError
@@ -196,18 +205,18 @@ func (c *core) convert(op string, err error) error {
 		mode    *session.ModeError
 		connect *ConnectError
 	)
-	url := c.host.socketURL()
+	url := c.socketURL()
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &mode):
-		return &ExecModeError{Op: op, Locked: ExecMode(mode.Locked), Attempted: ExecMode(mode.Tried), Pending: mode.Pending}
+		return &ExecModeError{Op: op, URL: url, Locked: ExecMode(mode.Locked), Attempted: ExecMode(mode.Tried), Pending: mode.Pending}
 	case errors.As(err, &lost):
 		return &SessionLostError{Op: op, URL: url, Sent: lost.Sent, Cause: c.cause(lost.Cause)}
 	case errors.As(err, &refused):
 		return serverError(op, url, refused.Frame)
 	case errors.As(err, &frame):
-		return &DecodeError{Op: op, URL: url, Received: wire.Excerpt(frame.Frame), Err: frame.Err}
+		return &DecodeError{Op: op, URL: url, Received: frame.Received, Err: frame.Err}
 	case errors.As(err, &ended):
 		return &ConnectError{Op: op, URL: url, Err: c.cause(ended.Err)}
 	case errors.As(err, &connect):
@@ -221,6 +230,7 @@ func (c *core) cause(err error) error {
 	var (
 		closed  *wsock.CloseError
 		refused *session.RefusedError
+		frame   *session.FrameError
 		connect *ConnectError
 	)
 	switch {
@@ -233,7 +243,9 @@ func (c *core) cause(err error) error {
 	case errors.As(err, &closed) && closed.Code == wsock.CloseTooBig:
 		return &MessageTooBigError{Side: SideRemote}
 	case errors.As(err, &refused):
-		return serverError("session", c.host.socketURL(), refused.Frame)
+		return serverError("session", c.socketURL(), refused.Frame)
+	case errors.As(err, &frame):
+		return &DecodeError{Op: "session", URL: c.socketURL(), Received: frame.Received, Err: frame.Err}
 	case errors.As(err, &connect):
 		return connect
 	}
@@ -242,6 +254,36 @@ func (c *core) cause(err error) error {
 
 func serverError(op, url string, f wire.Error) *ServerError {
 	return &ServerError{Op: op, URL: url, Code: ErrorCode(f.Code), Message: f.Message, Details: f.Details}
+}
+
+// cleanupError is a provider that could not be stopped.
+type cleanupError struct{ err error }
+
+func (e *cleanupError) Error() string {
+	return fmt.Sprintf("stop provider: %v: %v", ErrCleanupPending, e.err)
+}
+func (e *cleanupError) Unwrap() []error { return []error{ErrCleanupPending, e.err} }
+
+// join adds what went wrong while cleaning up to the error that made it necessary,
+// which stays as it is when nothing did.
+func join(err, cleanup error) error {
+	switch {
+	case cleanup == nil:
+		return err
+	case err == nil:
+		return cleanup
+	}
+	return errors.Join(err, cleanup)
+}
+
+// ctxError is the error of a caller whose ctx has ended. It matches the ctx's error
+// and, where somebody gave one, its cause; a cause of this package stands alone.
+func ctxError(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil || errors.Is(cause, err) || errors.Is(cause, ErrMessageTimeout) || errors.Is(cause, session.ErrClosed) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }
 
 // ownCtx reports whether err is the end of this very ctx.

@@ -26,6 +26,7 @@ func (m ExecMode) String() string { return session.Face(m).String() }
 // ExecModeError refuses a call with the wrong face. Nothing was sent.
 type ExecModeError struct {
 	Op        string
+	URL       string
 	Locked    ExecMode // the mode that the client is in
 	Attempted ExecMode // the mode of the refused call
 	Pending   bool     // refused only because a started future is unfinished
@@ -33,7 +34,7 @@ type ExecModeError struct {
 
 func (e *ExecModeError) Error() string {
 	if e.Pending {
-		return fmt.Sprintf("%s: %s call while a started future is unfinished; nothing was sent: await it first, or use NewSession", e.Op, e.Attempted)
+		return fmt.Sprintf("%s %s: %s call while a started future is unfinished; nothing was sent: await it first, or use NewSession", e.Op, e.URL, e.Attempted)
 	}
-	return fmt.Sprintf("%s: %s call on a client in %s mode; nothing was sent: use a separate client or NewSession", e.Op, e.Attempted, e.Locked)
+	return fmt.Sprintf("%s %s: %s call on a client in %s mode; nothing was sent: use a separate client or NewSession", e.Op, e.URL, e.Attempted, e.Locked)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/openenv-go/openenv/internal/session"
@@ -26,10 +28,23 @@ func (c *core) newChild(ctx context.Context) (*core, error) {
 	if !c.adopt(child) {
 		return nil, c.convert("new session", session.ErrClosed)
 	}
-	if err := child.connect(ctx); err != nil {
-		return nil, errors.Join(err, child.close())
+	err := child.connect(ctx)
+	if err == nil {
+		return child, nil
 	}
-	return child, nil
+	// A caller whose ctx has ended leaves at once. The parent's Close finds the child
+	// as long as it is not closed, and waits for this goroutine.
+	if ctx.Err() != nil && c.sess.Go(func() { child.discard() }) {
+		return nil, err
+	}
+	return nil, join(err, child.close())
+}
+
+// discard closes a child that nobody got to see.
+func (c *core) discard() {
+	if err := c.close(); err != nil {
+		c.set.logger.Warn("closing a session that nobody waited for failed", "err", err)
+	}
 }
 
 // adopt registers a child before it does anything, so that no close misses it.
@@ -49,18 +64,12 @@ func (c *core) disown(child *core) {
 	delete(c.children, child)
 }
 
-// close ends the children in parallel, then the socket, then the provider.
+// close ends the children in parallel, then the socket, then the provider. Calls
+// wait for each other, so that each returns when all is closed.
 func (c *core) close() error {
-	c.mu.Lock()
-	c.closed = true
-	children := make([]*core, 0, len(c.children))
-	for child := range c.children {
-		children = append(children, child)
-	}
-	c.mu.Unlock()
-
 	c.closing <- struct{}{}
 	defer func() { <-c.closing }()
+	children := c.shutDoor()
 	errs := make([]error, len(children)+2)
 	var wg sync.WaitGroup
 	for i, child := range children {
@@ -72,13 +81,21 @@ func (c *core) close() error {
 	}
 	wg.Wait()
 	if !c.sess.Close() {
-		errs[len(children)] = errors.New("session: a deferred call did not end with its context")
+		errs[len(children)] = errors.New("session: code of the user (a deferred call, a header function) did not end with its context")
 	}
 	c.host.release(c)
 	if c.parent != nil {
 		c.parent.disown(c)
 	} else {
-		errs[len(children)+1] = c.host.stop()
+		errs[len(children)+1] = c.host.close()
 	}
 	return errors.Join(errs...)
+}
+
+// shutDoor refuses calls and children from now on, and returns the children there are.
+func (c *core) shutDoor() []*core {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return slices.Collect(maps.Keys(c.children))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 
 	"github.com/openenv-go/openenv/internal/session"
@@ -15,20 +16,28 @@ import (
 type Future[T any] struct {
 	job[T]
 
-	mu      sync.Mutex
-	started bool
-	settled bool
-	done    chan struct{}
-	value   T
-	err     error
+	mu    sync.Mutex
+	state futureState
+	done  chan struct{} // closed after value and err were set
+	value T
+	err   error
 }
+
+type futureState uint8
+
+const (
+	futureNew futureState = iota
+	futureRunning
+	futureSettled
+)
 
 // job is what a future runs.
 type job[T any] struct {
-	core *core // whose turn it needs; nil when it needs none
+	core *core // who owns the goroutine of a started future; nil: nobody
+	free bool  // takes no turn and claims nothing
 	op   session.Op
 	size int
-	run  func(ctx context.Context, t *session.Turn) (T, error) // t is nil without a core
+	run  func(ctx context.Context, t *session.Turn) (T, error) // t is nil for a free job
 }
 
 func newFuture[T any](j job[T]) *Future[T] {
@@ -36,8 +45,10 @@ func newFuture[T any](j job[T]) *Future[T] {
 }
 
 // Lazy makes a future of any code, a bootstrap for instance. It claims no client.
-func Lazy[T any](run func(context.Context) (T, error)) *Future[T] {
-	return newFuture(job[T]{run: func(ctx context.Context, _ *session.Turn) (T, error) { return run(ctx) }})
+func Lazy[T any](run func(context.Context) (T, error)) *Future[T] { return free(nil, run) }
+
+func free[T any](owner *core, run func(context.Context) (T, error)) *Future[T] {
+	return newFuture(job[T]{core: owner, free: true, run: func(ctx context.Context, _ *session.Turn) (T, error) { return run(ctx) }})
 }
 
 // Session is any client: every struct that embeds a *Client has its method.
@@ -56,16 +67,19 @@ type Session interface{ sessionCore() *core }
 func Defer[T any](s Session, run func(context.Context) (T, error)) *Future[T] {
 	c := s.sessionCore()
 	return newFuture(job[T]{core: c, op: session.OpDefer, run: func(ctx context.Context, t *session.Turn) (T, error) {
+		defer runtime.KeepAlive(s)
 		defer t.Finish()
 		if err := t.Wait(ctx); err != nil {
-			var zero T
-			return zero, c.convert(session.OpDefer.String(), err)
+			return *new(T), c.convert(session.OpDefer.String(), err)
 		}
-		ctx, cancel := context.WithCancelCause(t.Enter(ctx))
+		inner, cancel := context.WithCancelCause(t.Enter(ctx))
 		defer cancel(nil)
-		stop := context.AfterFunc(c.sess.Base(), func() { cancel(ErrClosed) })
-		defer stop()
-		return run(ctx)
+		defer context.AfterFunc(t.Base(), func() { cancel(ErrClosed) })()
+		value, err := run(inner)
+		if ctx.Err() == nil && t.Base().Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) {
+			err = fmt.Errorf("%w: %w", c.convert(session.OpDefer.String(), session.ErrClosed), err)
+		}
+		return value, err
 	}})
 }
 
@@ -74,61 +88,84 @@ func Defer[T any](s Session, run func(context.Context) (T, error)) *Future[T] {
 // order. ctx bounds the run. A refused claim is the outcome. On a future that was
 // started it does nothing. It returns f.
 func (f *Future[T]) Start(ctx context.Context) *Future[T] {
-	if !f.take() {
+	if f.take() != futureNew {
 		return f
 	}
-	t, err := f.begin(ctx, session.FaceAsync)
+	if f.free {
+		// On a closed client, too, whose Connect may open it again.
+		if f.core == nil || !f.core.sess.Go(func() { _, _ = f.execute(ctx, nil) }) {
+			go func() { _, _ = f.execute(ctx, nil) }()
+		}
+		return f
+	}
+	t, err := f.core.begin(ctx, session.FaceAsync, f.op, f.size)
 	if err != nil {
 		f.settle(*new(T), err)
 		return f
 	}
-	if f.core == nil {
-		go f.runStarted(ctx, nil)
-		return f
-	}
-	stop := context.AfterFunc(f.core.sess.Base(), func() { f.settle(*new(T), f.core.convert(f.op.String(), session.ErrClosed)) })
-	if !f.core.sess.Go(func() { f.runStarted(ctx, t); stop() }) {
+	closed := func() { f.settle(*new(T), f.core.convert(f.op.String(), session.ErrClosed)) }
+	forget := context.AfterFunc(t.Base(), closed) // though a function of the user goes on
+	if !f.core.sess.Go(func() { defer forget(); _, _ = f.execute(ctx, t) }) {
 		t.Finish()
-		f.settle(*new(T), f.core.convert(f.op.String(), session.ErrClosed))
+		closed()
 	}
 	return f
 }
 
-func (f *Future[T]) runStarted(ctx context.Context, t *session.Turn) {
-	value, err := f.run(ctx, t)
+// execute runs the future and settles it, even if run does not return.
+func (f *Future[T]) execute(ctx context.Context, t *session.Turn) (T, error) {
+	returned := false
+	defer func() {
+		if !returned {
+			f.settle(*new(T), errNoOutcome)
+		}
+	}()
+	run := f.run
+	f.run = nil // whoever keeps the future keeps its outcome, not its request
+	value, err := run(ctx, t)
+	returned = true
 	f.settle(value, abandoned(ctx, err))
+	return value, err
 }
+
+// errNoOutcome is the outcome of code that panicked or ended its goroutine.
+var errNoOutcome = errors.New("future has no outcome: its function did not return")
 
 // Await returns the outcome. It runs a future that was not started on the caller's
 // goroutine, with ctx bounding the run; it waits for one that was, with ctx bounding
 // the wait only.
-func (f *Future[T]) Await(ctx context.Context) (T, error) { return f.await(ctx, session.FaceAsync) }
+func (f *Future[T]) Await(ctx context.Context) (T, error) {
+	if f.take() == futureNew {
+		return f.here(ctx, session.FaceAsync)
+	}
+	return f.wait(ctx)
+}
 
 // Get is the blocking verb that the future describes: it claims the blocking mode,
 // taking over from async mode if the client allows it. On a started and unfinished
-// future it is an *ExecModeError; on a settled one the outcome.
+// future it is an *ExecModeError; on a settled one the outcome. A future that claims
+// nothing has no mode: Get is Await.
 func (f *Future[T]) Get(ctx context.Context) (T, error) {
-	f.mu.Lock()
-	refuse := f.started && !f.settled && f.core != nil
-	f.mu.Unlock()
-	if refuse {
-		return *new(T), &ExecModeError{Op: f.op.String(), Locked: ExecAsync, Attempted: ExecBlocking, Pending: true}
+	switch state := f.take(); {
+	case state == futureNew:
+		return f.here(ctx, session.FaceBlocking)
+	case state == futureRunning && !f.free:
+		return *new(T), &ExecModeError{Op: f.op.String(), URL: f.core.socketURL(), Locked: f.core.face(), Attempted: ExecBlocking, Pending: true}
 	}
-	return f.await(ctx, session.FaceBlocking)
+	return f.wait(ctx)
 }
 
-func (f *Future[T]) await(ctx context.Context, face session.Face) (T, error) {
-	if !f.take() {
-		return f.wait(ctx)
+// here runs the future on the caller's goroutine.
+func (f *Future[T]) here(ctx context.Context, face session.Face) (T, error) {
+	if f.free {
+		return f.execute(ctx, nil)
 	}
-	t, err := f.begin(ctx, face)
+	t, err := f.core.begin(ctx, face, f.op, f.size)
 	if err != nil {
 		f.settle(*new(T), err)
 		return *new(T), err
 	}
-	value, err := f.run(ctx, t)
-	f.settle(value, abandoned(ctx, err))
-	return value, err
+	return f.execute(ctx, t)
 }
 
 // wait returns the outcome of a future that somebody else runs.
@@ -139,11 +176,11 @@ func (f *Future[T]) wait(ctx context.Context) (T, error) {
 		case <-f.done:
 			value, err = f.value, f.err
 		case <-ctx.Done():
-			return *new(T), fmt.Errorf("await: %w", context.Cause(ctx))
+			return *new(T), fmt.Errorf("await: %w", ctxError(ctx))
 		}
 	}
 	if errors.Is(err, ErrAbandoned) && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", err, context.Cause(ctx)) // the caller's own ctx ended, too
+		err = fmt.Errorf("%w: %w", err, ctxError(ctx)) // the caller's own ctx ended, too
 	}
 	return value, err
 }
@@ -161,34 +198,35 @@ func (f *Future[T]) Result() (T, error) {
 	}
 }
 
-// take makes the caller the one who runs the future.
-func (f *Future[T]) take() bool {
+// take returns the state of the future, and makes the caller the one who runs it if
+// it is new.
+func (f *Future[T]) take() futureState {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.started {
-		return false
+	state := f.state
+	if state == futureNew {
+		f.state = futureRunning
 	}
-	f.started = true
-	return true
-}
-
-func (f *Future[T]) begin(ctx context.Context, face session.Face) (*session.Turn, error) {
-	if f.core == nil {
-		return nil, nil
-	}
-	return f.core.begin(ctx, face, f.op, f.size)
+	return state
 }
 
 // settle keeps the first outcome.
 func (f *Future[T]) settle(value T, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.settled {
+	if f.state == futureSettled {
 		return
 	}
-	f.settled = true
+	f.state = futureSettled
 	f.value, f.err = value, err
 	close(f.done)
+}
+
+// failed is a future whose outcome is known.
+func failed[T any](err error) *Future[T] {
+	f := newFuture(job[T]{free: true})
+	f.settle(*new(T), err)
+	return f
 }
 
 // abandoned is the outcome that others see when the runner's own ctx ended: an error

@@ -57,23 +57,30 @@ func AsCompleted[T any](ctx context.Context, fs ...*Future[T]) iter.Seq2[int, *F
 				}
 			})
 		}
+		yielded := make([]bool, len(fs))
 		for range fs {
 			select {
 			case i := <-settled:
-				if !yield(i, fs[i]) {
-					return
-				}
-				continue
-			default:
-			}
-			select {
-			case i := <-settled:
+				yielded[i] = true
 				if !yield(i, fs[i]) {
 					return
 				}
 			case <-ctx.Done():
+				yieldSettled(fs, yielded, yield)
 				return
 			}
+		}
+	}
+}
+
+// yieldSettled yields the rest of what is settled when nobody waits any longer.
+func yieldSettled[T any](fs []*Future[T], yielded []bool, yield func(int, *Future[T]) bool) {
+	for i, f := range fs {
+		if _, err := f.Result(); yielded[i] || errors.Is(err, ErrPending) {
+			continue
+		}
+		if !yield(i, f) {
+			return
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
+	"runtime"
 
 	"github.com/openenv-go/openenv/internal/session"
 	"github.com/openenv-go/openenv/internal/wire"
@@ -43,34 +43,34 @@ type Schema struct {
 // HTTP, takes no turn, claims nothing and is bounded by ctx and the message timeout.
 // A status that is not a success is a *ConnectError with that status.
 func (c *Client[A, O, S]) Health(ctx context.Context) (Health, error) {
-	return call[Health](ctx, c.core, "health", http.MethodGet, "/health", nil)
+	return call[Health](ctx, c, "health", http.MethodGet, "/health", nil)
 }
 
 // Metadata asks the server what its environment is.
 func (c *Client[A, O, S]) Metadata(ctx context.Context) (Metadata, error) {
-	return call[Metadata](ctx, c.core, "metadata", http.MethodGet, "/metadata", nil)
+	return call[Metadata](ctx, c, "metadata", http.MethodGet, "/metadata", nil)
 }
 
 // Schema asks the server for the schemas of action, observation and state.
 func (c *Client[A, O, S]) Schema(ctx context.Context) (Schema, error) {
-	return call[Schema](ctx, c.core, "schema", http.MethodGet, "/schema", nil)
+	return call[Schema](ctx, c, "schema", http.MethodGet, "/schema", nil)
 }
 
 // ListEnvironments returns the names of the environments that the server offers
 // tasks for.
 func (c *Client[A, O, S]) ListEnvironments(ctx context.Context) ([]string, error) {
-	return call[[]string](ctx, c.core, "list environments", http.MethodGet, "/list_environments", nil)
+	return call[[]string](ctx, c, "list environments", http.MethodGet, "/list_environments", nil)
 }
 
 // Splits returns the splits of an environment's tasks. A server whose environment
 // has no tasks answers with status 501.
 func (c *Client[A, O, S]) Splits(ctx context.Context, env string) ([]Object, error) {
-	return call[[]Object](ctx, c.core, "splits", http.MethodGet, taskRoute(env, "splits"), nil)
+	return call[[]Object](ctx, c, "splits", http.MethodGet, taskRoute(env, "splits"), nil)
 }
 
 // Tasks returns all tasks of a split.
 func (c *Client[A, O, S]) Tasks(ctx context.Context, env, split string) ([]Object, error) {
-	res, err := call[struct{ Tasks []Object }](ctx, c.core, "tasks", http.MethodPost, taskRoute(env, "tasks"), Object{"split": split})
+	res, err := call[struct{ Tasks []Object }](ctx, c, "tasks", http.MethodPost, taskRoute(env, "tasks"), Object{"split": split})
 	return res.Tasks, err
 }
 
@@ -78,47 +78,49 @@ func (c *Client[A, O, S]) Tasks(ctx context.Context, env, split string) ([]Objec
 func (c *Client[A, O, S]) NumTasks(ctx context.Context, env, split string) (int, error) {
 	res, err := call[struct {
 		NumTasks int `json:"num_tasks"`
-	}](ctx, c.core, "num tasks", http.MethodPost, taskRoute(env, "num_tasks"), Object{"split": split})
+	}](ctx, c, "num tasks", http.MethodPost, taskRoute(env, "num_tasks"), Object{"split": split})
 	return res.NumTasks, err
 }
 
 // Task returns one task of a split.
 func (c *Client[A, O, S]) Task(ctx context.Context, env, split string, index int) (Object, error) {
-	res, err := call[struct{ Task Object }](ctx, c.core, "task", http.MethodPost, taskRoute(env, "task"), Object{"split": split, "index": index})
+	res, err := call[struct{ Task Object }](ctx, c, "task", http.MethodPost, taskRoute(env, "task"), Object{"split": split, "index": index})
 	return res.Task, err
 }
 
 // TaskRange returns the tasks from start up to but not including stop.
 func (c *Client[A, O, S]) TaskRange(ctx context.Context, env, split string, start, stop int) ([]Object, error) {
-	res, err := call[struct{ Tasks []Object }](ctx, c.core, "task range", http.MethodPost, taskRoute(env, "task_range"), Object{"split": split, "start": start, "stop": stop})
+	res, err := call[struct{ Tasks []Object }](ctx, c, "task range", http.MethodPost, taskRoute(env, "task_range"), Object{"split": split, "start": start, "stop": stop})
 	return res.Tasks, err
 }
 
 func taskRoute(env, what string) string { return "/" + url.PathEscape(env) + "/" + what }
 
 // call makes one HTTP exchange and decodes its JSON answer.
-func call[T any](ctx context.Context, c *core, op, method, route string, body any) (T, error) {
+func call[T any](ctx context.Context, s Session, op, method, route string, body any) (T, error) {
+	defer runtime.KeepAlive(s) // a client is not forgotten while somebody waits for it
 	var out T
-	c.mu.Lock()
-	closed := c.closed
-	c.mu.Unlock()
-	if closed {
+	c := s.sessionCore()
+	if c.isClosed() {
 		return out, c.convert(op, session.ErrClosed)
 	}
-	if limit := c.set.messageTimeout; limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w of %v", ErrMessageTimeout, limit))
-		defer cancel()
-	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.sess.Base(), func() { cancel(session.ErrClosed) })()
 	at, err := c.host.resolve(ctx, c)
 	if err != nil {
 		return out, c.convert(op, err)
+	}
+	if limit := c.set.messageTimeout; limit > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w of %v", ErrMessageTimeout, limit))
+		defer stop()
 	}
 	address := at.base.HTTP(route)
 	shown := at.base.String() + route
 	data, status, err := c.fetch(ctx, at, method, address.String(), body)
 	if err != nil {
-		return out, &ConnectError{Op: op, URL: shown, Status: status, Err: err}
+		return out, c.callError(op, shown, status, err)
 	}
 	if status < 200 || status > 299 {
 		return out, &ConnectError{Op: op, URL: shown, Status: status, Err: statusError(status, data)}
@@ -127,6 +129,14 @@ func call[T any](ctx context.Context, c *core, op, method, route string, body an
 		return out, &DecodeError{Op: op, URL: shown, Received: wire.Excerpt(data), Err: err}
 	}
 	return out, nil
+}
+
+// callError is the error of an HTTP exchange that got no answer, or not all of it.
+func (c *core) callError(op, shown string, status int, err error) error {
+	if errors.Is(err, session.ErrClosed) {
+		return c.convert(op, err)
+	}
+	return &ConnectError{Op: op, URL: shown, Status: status, Err: err}
 }
 
 func (c *core) fetch(ctx context.Context, at target, method, address string, body any) ([]byte, int, error) {
@@ -179,8 +189,8 @@ func (c *core) readBody(ctx context.Context, resp *http.Response) ([]byte, int, 
 // transportError drops the address that net/http puts around an error, since it can
 // carry secrets, and prefers the reason why ctx ended.
 func transportError(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
+	if ctx.Err() != nil {
+		return ctxError(ctx)
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -194,7 +204,16 @@ func statusError(status int, body []byte) error {
 	text := fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))
 	var answer struct{ Detail json.RawMessage }
 	if wire.Unmarshal(body, &answer, wire.Float64) == nil && len(answer.Detail) > 0 {
-		text += ": " + strings.Trim(string(answer.Detail), `"`)
+		text += ": " + detail(answer.Detail)
 	}
 	return errors.New(text)
+}
+
+// detail is a string as it is, and the beginning of anything else.
+func detail(raw json.RawMessage) string {
+	var text string
+	if wire.Unmarshal(raw, &text, wire.Float64) == nil {
+		return text
+	}
+	return wire.Excerpt(raw)
 }

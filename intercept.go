@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/openenv-go/openenv/internal/session"
@@ -25,12 +27,16 @@ type Call struct {
 
 // Interceptor runs around a round trip. It must call next at most once, and calls it
 // once for the call to succeed; next returns what the round trip returned, a
-// *ServerError for an error frame included. The ctx it is given holds the call's
+// *ServerError for an error frame included, and a failure of next is one of the call
+// even when the interceptor returns nil. The ctx it is given holds the call's
 // turn: other verbs of the same client, called with it, run inside this turn and
 // claim nothing. The operation that it wraps is refused in there.
 type Interceptor func(ctx context.Context, call *Call, next func(context.Context) error) error
 
-var errNoNext = errors.New("interceptor returned without an error and without calling next")
+var (
+	errNoNext    = errors.New("interceptor returned without an error and without calling next")
+	errNextAgain = errors.New("interceptor called next twice, or after it had returned")
+)
 
 // roundTrip makes the exchange and turns an error frame into an error.
 func (c *core) roundTrip(ctx context.Context, t *session.Turn, x *session.Exchange) error {
@@ -44,7 +50,7 @@ func (c *core) roundTrip(ctx context.Context, t *session.Turn, x *session.Exchan
 	if err != nil {
 		return c.decodeError(x.Op.String(), x.Reply, err)
 	}
-	return serverError(x.Op.String(), c.host.socketURL(), frame)
+	return serverError(x.Op.String(), c.socketURL(), frame)
 }
 
 // perform makes the round trip of a turn and gives the turn back. The reply is the
@@ -70,30 +76,42 @@ func (c *core) perform(ctx context.Context, t *session.Turn, op session.Op, requ
 
 func (c *core) intercepted(ctx context.Context, t *session.Turn, x *session.Exchange) error {
 	call := &Call{Op: x.Op.String(), SessionID: c.sessionID(), Attempt: 1, Request: x.Request, Started: time.Now()}
-	called := false
+	var (
+		mu      sync.Mutex // held during the round trip: an interceptor that returns before it waits for it
+		called  bool
+		outcome error
+	)
 	next := func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
 		if called {
-			return errors.New("interceptor called next twice")
+			return errNextAgain
 		}
 		called = true
-		err := c.roundTrip(ctx, t, x)
+		outcome = c.roundTrip(ctx, t, x)
 		call.Sent, call.Received = x.Sent, x.Received
 		if x.Reply != nil {
 			call.Reply = x.Reply.Bytes()
 		}
-		return err
+		return outcome
 	}
 	for i := len(c.set.interceptors) - 1; i >= 0; i-- {
 		inner, intercept := next, c.set.interceptors[i]
 		next = func(ctx context.Context) error { return intercept(ctx, call, inner) }
 	}
 	err := next(t.Enter(ctx))
-	if err == nil && !called {
-		return errNoNext
+	mu.Lock()
+	defer mu.Unlock()
+	switch {
+	case err != nil:
+		return err
+	case !called:
+		called = true // too late for a next that was kept
+		return fmt.Errorf("%s %s: %w", call.Op, c.socketURL(), errNoNext)
 	}
-	return err
+	return outcome // a failed round trip has no result, whatever the interceptor says
 }
 
 func (c *core) decodeError(op string, reply *bytes.Buffer, err error) error {
-	return &DecodeError{Op: op, URL: c.host.socketURL(), Received: wire.Excerpt(reply.Bytes()), Err: err}
+	return &DecodeError{Op: op, URL: c.socketURL(), Received: wire.Excerpt(reply.Bytes()), Err: err}
 }

@@ -156,7 +156,13 @@ func WithHeaders(h http.Header) Option {
 // WithHeaderFunc calls f before each upgrade and each HTTP call, for tokens that
 // rotate; its headers win over those of WithHeaders. f may be called concurrently.
 func WithHeaderFunc(f func(context.Context) (http.Header, error)) Option {
-	return optionFunc(func(s *settings) error { s.headerFunc = f; return nil })
+	return optionFunc(func(s *settings) error {
+		if f == nil {
+			return errors.New("WithHeaderFunc: nil function")
+		}
+		s.headerFunc = f
+		return nil
+	})
 }
 
 // WithProxy sets the proxy policy of every connection of the client: the socket, the
@@ -241,8 +247,8 @@ func WithHTTPClient(c *http.Client) Option {
 }
 
 // Retry says how a failed or refused dial is repeated: up to Attempts dials in all,
-// with a pause that starts at Base, doubles, has a little jitter and does not exceed
-// Max (0: no cap).
+// with a pause that starts at Base, doubles, is lengthened by a little jitter and does
+// not exceed Max (0: no cap).
 type Retry struct {
 	Attempts  int
 	Base, Max time.Duration

@@ -2,7 +2,6 @@ package openenv
 
 import (
 	"context"
-	"errors"
 )
 
 // Closer is what Use closes: every client.
@@ -15,7 +14,7 @@ func Use[C Closer](ctx context.Context, c C, f func(C) error) (err error) {
 	stop := context.AfterFunc(ctx, func() { _ = c.Close() })
 	defer func() {
 		stop()
-		err = errors.Join(err, c.Close())
+		err = join(err, c.Close())
 	}()
 	return f(c)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -25,16 +26,13 @@ func ParseBase(raw string) (*Base, error) {
 	if text == "" {
 		return nil, errors.New("base URL is empty")
 	}
-	if !strings.Contains(text, "://") {
+	// In a bare address the two slashes can only be part of its path or query.
+	if scheme := strings.Index(text, "://"); scheme < 0 || strings.ContainsAny(text[:scheme], "/?#") {
 		text = "http://" + text
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err // the text around it repeats the address, secrets included
-		}
-		return nil, fmt.Errorf("base URL: %w", err)
+		return nil, fmt.Errorf("base URL: %w", withoutAddress(err, text))
 	}
 	b := &Base{host: u.Host, user: u.User, query: u.RawQuery}
 	switch strings.ToLower(u.Scheme) {
@@ -48,6 +46,9 @@ func ParseBase(raw string) (*Base, error) {
 	if u.Hostname() == "" {
 		return nil, errors.New("base URL: no host")
 	}
+	if _, err := strconv.ParseUint(u.Port(), 10, 16); err != nil && u.Port() != "" {
+		return nil, fmt.Errorf("base URL: port %s is out of range", u.Port())
+	}
 	if u.Fragment != "" {
 		return nil, errors.New("base URL: a fragment has no meaning here")
 	}
@@ -56,6 +57,18 @@ func ParseBase(raw string) (*Base, error) {
 		b.path = strings.TrimRight(strings.TrimSuffix(b.path, "/ws"), "/")
 	}
 	return b, nil
+}
+
+// withoutAddress is a parse error without the address, which can hold secrets. With
+// a user in front of the host, what url.Parse took for a port may be a password.
+func withoutAddress(err error, text string) error {
+	if strings.Contains(text, "@") {
+		return errors.New("malformed address")
+	}
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		return ue.Err
+	}
+	return err
 }
 
 // Socket is the address of the session socket, with extra query parameters.
@@ -87,11 +100,17 @@ func (b *Base) join(route string, extra url.Values) *url.URL {
 
 // String is the base address as http or https, without a user and a query: they
 // can carry secrets, and this text goes into errors and logs.
-func (b *Base) String() string { return b.scheme + "://" + b.host + b.path }
+func (b *Base) String() string { return b.show(b.scheme, "") }
 
 // SocketString is the socket's address for errors and logs, without secrets.
 func (b *Base) SocketString() string {
-	return strings.Replace(b.scheme, "http", "ws", 1) + "://" + b.host + b.path + "/ws"
+	return b.show(strings.Replace(b.scheme, "http", "ws", 1), "/ws")
+}
+
+func (b *Base) show(scheme, route string) string {
+	u := b.join(route, nil)
+	u.Scheme, u.User, u.RawQuery = scheme, nil, ""
+	return u.String()
 }
 
 // IsLoopback reports whether host, a name or an IP address without a port, is this

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -22,6 +23,9 @@ func Health(ctx context.Context, client *http.Client, base *Base, header http.He
 	}
 	resp, err := client.Do(req)
 	if err != nil {
+		if ue, ok := errors.AsType[*url.Error](err); ok {
+			return ue.Err // the text around it repeats the address, secrets included
+		}
 		return err
 	}
 	defer resp.Body.Close()
@@ -42,15 +46,23 @@ func Health(ctx context.Context, client *http.Client, base *Base, header http.He
 	return nil
 }
 
+// pollLimit bounds one poll: a server that takes a connection and never answers
+// must not keep us from asking again, or from noticing that it has died.
+const pollLimit = 5 * time.Second
+
 // PollHealth polls until the server is ready, with a pause that grows from 20 ms
 // to 500 ms. It ends early when ctx does or when alive, if not nil, returns an
 // error: what was started has died. The error says what the last poll saw.
 func PollHealth(ctx context.Context, client *http.Client, base *Base, header http.Header, alive func() error) error {
 	pause := 20 * time.Millisecond
+	var last error
 	for {
-		err := Health(ctx, client, base, header)
+		err := pollOnce(ctx, client, base, header)
 		if err == nil {
 			return nil
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err // once ctx has ended a poll says only that
 		}
 		if alive != nil {
 			if dead := alive(); dead != nil {
@@ -59,9 +71,18 @@ func PollHealth(ctx context.Context, client *http.Client, base *Base, header htt
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready: %w (last: %w)", base, context.Cause(ctx), err)
+			return fmt.Errorf("%s is not ready: %w (last: %w)", base, context.Cause(ctx), last)
 		case <-time.After(pause):
 		}
 		pause = min(pause*2, 500*time.Millisecond)
 	}
+}
+
+func pollOnce(ctx context.Context, client *http.Client, base *Base, header http.Header) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, pollLimit, fmt.Errorf("no answer within %v", pollLimit))
+	defer cancel()
+	if err := Health(ctx, client, base, header); err != nil {
+		return ctxOr(ctx, err)
+	}
+	return nil
 }

@@ -1,19 +1,15 @@
 package netx
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/base64"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"time"
+	"sync"
 
 	"golang.org/x/net/http/httpproxy"
-	"golang.org/x/net/proxy"
 )
 
 // ProxyFunc chooses the proxy of a request, nil for none.
@@ -61,125 +57,88 @@ func UpgradeTransport(base *http.Transport, policy ProxyFunc) http.RoundTripper 
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
 	t.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	proxyTLS := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.TLSClientConfig != nil {
 		t.TLSClientConfig.NextProtos = nil
+		proxyTLS = t.TLSClientConfig.Clone()
 	}
 	dial := DialFunc(t.DialContext)
 	if dial == nil {
 		dial = (&net.Dialer{}).DialContext
 	}
-	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if via, ok := ctx.Value(viaKey{}).(*url.URL); ok {
-			return tunnel(ctx, via, addr, dial)
+	tunnels := &tunneler{dial: dial, tls: proxyTLS}
+	t.DialContext = tunnels.open
+	if direct := t.DialTLSContext; direct != nil {
+		// As in net/http, this hook is for connections that take no proxy.
+		t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if via := attemptOf(ctx).via; via != nil {
+				return tunnels.openTLS(ctx, network, addr)
+			}
+			return direct(ctx, network, addr)
 		}
-		return dial(ctx, network, addr)
 	}
 	return &upgrader{transport: t, policy: policy}
 }
 
-type viaKey struct{}
+// attempt is one upgrade. It travels in the request's context, where the
+// transport's dial finds it.
+type attempt struct {
+	ctx context.Context // ends when RoundTrip has: a dial's own context outlives it
+	via *url.URL        // the proxy, nil for none
 
-// upgrader asks the proxy policy about each upgrade and leaves the answer in the
-// request's context, where the transport's dial finds it.
+	mu    sync.Mutex
+	spare []func() bool // each keeps one connection from being closed when ctx ends
+}
+
+type attemptKey struct{}
+
+func attemptOf(ctx context.Context) *attempt {
+	if a, ok := ctx.Value(attemptKey{}).(*attempt); ok {
+		return a
+	}
+	return &attempt{ctx: context.Background()}
+}
+
+// own has conn closed if the attempt fails, in the middle of a TLS handshake, say.
+func (a *attempt) own(conn net.Conn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spare = append(a.spare, context.AfterFunc(a.ctx, func() { conn.Close() }))
+}
+
+// succeed lets go of the connections.
+func (a *attempt) succeed() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, stop := range a.spare {
+		stop()
+	}
+}
+
+// upgrader asks the proxy policy about each upgrade.
 type upgrader struct {
 	transport *http.Transport
 	policy    ProxyFunc
 }
 
 func (u *upgrader) RoundTrip(req *http.Request) (*http.Response, error) {
+	// The transport returns at once when the request's context ends. Only then its
+	// connections may go, or their end would be the error instead.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(req.Context()))
+	defer cancel()
+	a := &attempt{ctx: ctx}
 	if u.policy != nil {
 		via, err := u.policy(req)
 		if err != nil {
 			return nil, fmt.Errorf("choose proxy: %w", err)
 		}
-		if via != nil {
-			req = req.WithContext(context.WithValue(req.Context(), viaKey{}, via))
-		}
+		a.via = via
 	}
-	return u.transport.RoundTrip(req)
+	resp, err := u.transport.RoundTrip(req.WithContext(context.WithValue(req.Context(), attemptKey{}, a)))
+	if err == nil {
+		a.succeed()
+	}
+	return resp, err
 }
 
 func (u *upgrader) CloseIdleConnections() { u.transport.CloseIdleConnections() }
-
-// tunnel connects to addr through the proxy.
-func tunnel(ctx context.Context, via *url.URL, addr string, dial DialFunc) (net.Conn, error) {
-	switch via.Scheme {
-	case "http", "https":
-	case "socks5", "socks5h":
-		d, err := proxy.FromURL(via, contextDialer{dial})
-		if err != nil {
-			return nil, fmt.Errorf("proxy %s: %w", via.Host, err)
-		}
-		return d.(proxy.ContextDialer).DialContext(ctx, "tcp", addr)
-	default:
-		return nil, fmt.Errorf("proxy %s: scheme %q is none of http, https, socks5, socks5h", via.Host, via.Scheme)
-	}
-	conn, err := dial(ctx, "tcp", hostPort(via))
-	if err != nil {
-		return nil, fmt.Errorf("proxy %s: %w", via.Host, err)
-	}
-	if via.Scheme == "https" {
-		conn = tls.Client(conn, &tls.Config{ServerName: via.Hostname()})
-	}
-	tunnelled, err := connect(ctx, conn, via, addr)
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("proxy %s: %w", via.Host, err)
-	}
-	return tunnelled, nil
-}
-
-// connect asks the proxy behind conn for a tunnel to addr.
-func connect(ctx context.Context, conn net.Conn, via *url.URL, addr string) (net.Conn, error) {
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
-	if via.User != nil {
-		password, _ := via.User.Password()
-		token := base64.StdEncoding.EncodeToString([]byte(via.User.Username() + ":" + password))
-		req.Header.Set("Proxy-Authorization", "Basic "+token)
-	}
-	if err := req.Write(conn); err != nil {
-		return nil, ctxOr(ctx, err)
-	}
-	br := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(br, req)
-	if err != nil {
-		return nil, ctxOr(ctx, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("tunnel refused with HTTP status %d", resp.StatusCode)
-	}
-	if !stop() {
-		return nil, ctxOr(ctx, errors.New("tunnel aborted"))
-	}
-	if br.Buffered() > 0 {
-		return nil, errors.New("proxy sent bytes before the tunnel was used")
-	}
-	return conn, nil
-}
-
-func ctxOr(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
-}
-
-func hostPort(u *url.URL) string {
-	if u.Port() != "" {
-		return u.Host
-	}
-	return net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
-}
-
-// contextDialer gives a DialFunc the two shapes that x/net/proxy asks for.
-type contextDialer struct{ dial DialFunc }
-
-func (d contextDialer) Dial(network, addr string) (net.Conn, error) {
-	return d.dial(context.Background(), network, addr)
-}
-
-func (d contextDialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	return d.dial(ctx, network, addr)
-}

@@ -9,28 +9,25 @@ import (
 
 // sayGoodbye asks the server to end the session and gives it a moment to close
 // the socket itself (core/env_server/http_server.py: the session is destroyed
-// before the socket is closed).
-func (c *conn) sayGoodbye() {
-	limit := c.s.cfg.CloseTimeout
-	if limit <= 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), limit/2)
+// before the socket is closed). It reports whether the request went out.
+func (c *conn) sayGoodbye(limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	select {
 	case c.writing <- struct{}{}:
-		err := c.ws.Write(ctx, wire.CloseRequest)
-		<-c.writing
-		if err != nil {
-			return
-		}
 	case <-ctx.Done():
-		return
+		return false
+	}
+	err := c.ws.Write(ctx, wire.CloseRequest)
+	<-c.writing
+	if err != nil {
+		return false
 	}
 	select {
 	case <-c.reader:
 	case <-ctx.Done():
 	}
+	return true
 }
 
 // Disconnect ends the socket, and with it a session that lives on it. Calls that
@@ -48,7 +45,7 @@ func (s *Session) Disconnect(ctx context.Context) error {
 	if err := s.settleDrops(ctx); err != nil {
 		return err
 	}
-	return s.cfg.Origin.Release(ctx)
+	return s.releaseOrigin(ctx)
 }
 
 // settleDrops waits until the sockets that were given up are closed: each holds a
@@ -67,15 +64,15 @@ func (s *Session) settleDrops(ctx context.Context) error {
 		select {
 		case <-c.gone:
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return left(ctx)
 		}
 	}
 }
 
 // Close ends the session for good: every waiting call fails with ErrClosed, the
 // socket is closed, and the session's goroutines have ended when it returns. It is
-// bounded by the close timeout and idempotent; deferred functions of the user that
-// do not heed their ctx are not waited for beyond it, and reported as false.
+// bounded by the close timeout and idempotent; functions of the user that do not heed
+// their ctx are not waited for beyond it, and reported as false.
 func (s *Session) Close() (clean bool) {
 	s.mu.Lock()
 	if !s.closed {
@@ -84,20 +81,18 @@ func (s *Session) Close() (clean bool) {
 		if s.conn != nil {
 			s.conn.end(ErrClosed)
 		}
-		s.queue = nil
+		s.flight = nil
+		s.line = line{}
 	}
 	s.mu.Unlock()
 
 	ctx, cancel := context.WithTimeout(context.Background(), max(2*s.cfg.CloseTimeout, 100*time.Millisecond))
 	defer cancel()
-	_ = s.cfg.Origin.Release(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.running.Wait()
-	}()
+	if err := s.releaseOrigin(ctx); err != nil {
+		s.cfg.Logger.Warn("the server's session could not be ended", "err", err)
+	}
 	select {
-	case <-done:
+	case <-s.quiet():
 		return true
 	case <-ctx.Done():
 		return false
@@ -114,14 +109,8 @@ func (s *Session) Reopen() {
 	}
 	s.closed = false
 	s.lost = nil
+	s.kept = false
 	s.everReset = false
 	s.face = FaceNone
 	s.base, s.cancel = context.WithCancelCause(context.Background())
-}
-
-// Closed reports whether the session was closed.
-func (s *Session) Closed() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed
 }

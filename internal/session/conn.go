@@ -21,8 +21,10 @@ type conn struct {
 	clock   *time.Timer // the message timeout of fifo's head
 	since   time.Time   // when the head became the oldest unanswered request
 
-	dirty    bool
+	dirty    bool // something may have been done in the server session
+	wasDirty bool // dirty when this socket was attached to a kept session
 	hadReset bool // everReset of the session when this connection was made
+	kept     bool // the server session outlives this socket
 	probing  bool
 	admitted chan struct{} // closed by the first reply that is not a refusal
 	ended    chan struct{} // closed once cause is set
@@ -37,6 +39,9 @@ type waiter struct {
 	reply    chan outcome // capacity 1, receives exactly one outcome
 	unwanted bool         // the caller left; the reply only keeps the order
 	answered bool
+	written  bool // the whole request is on the wire
+	flying   bool // counted among the pipelined requests in flight
+	size     int  // of the request, when flying
 }
 
 type outcome struct {
@@ -87,16 +92,9 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 	if binary {
 		err = errors.New("binary message, the protocol has text only")
 	}
-	if refused := c.refusal(typ, err, buf); refused != nil {
-		if len(c.fifo) > 0 {
-			c.pop().settle(outcome{err: refused})
-		}
-		if !isClosed(c.admitted) {
-			// No session was ever made: whatever was written did not happen.
-			c.dirty = false
-			c.s.everReset = c.hadReset
-		}
-		c.end(refused)
+	if refused := refusal(typ, err, buf); refused != nil {
+		wire.PutBuffer(buf)
+		c.refuse(refused)
 		return
 	}
 	if len(c.fifo) == 0 {
@@ -104,6 +102,7 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 			err = fmt.Errorf("%s frame that answers no request", typ)
 		}
 		c.end(frameError(err, buf))
+		wire.PutBuffer(buf)
 		return
 	}
 	w := c.pop()
@@ -113,7 +112,8 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 	if err != nil {
 		// Which reply belongs to which request is not known any more.
 		fe := frameError(err, buf)
-		w.settle(outcome{err: fe})
+		wire.PutBuffer(buf)
+		c.settle(w, outcome{err: fe})
 		c.end(fe)
 		return
 	}
@@ -123,11 +123,35 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 	if w.op == OpReset && typ == wire.TypeObservation {
 		c.s.lost = nil
 	}
-	w.settle(outcome{buf: buf, typ: typ, received: time.Now()})
+	c.settle(w, outcome{buf: buf, typ: typ, received: time.Now()})
+}
+
+// refuse ends a connection whose server gives no session for it, or gives the
+// session up; the caller holds mu.
+func (c *conn) refuse(refused *RefusedError) {
+	admitted := isClosed(c.admitted)
+	if !admitted {
+		// No session was made here: whatever was written did not happen.
+		c.dirty = c.wasDirty
+		c.s.everReset = c.hadReset
+	}
+	var head *waiter
+	if len(c.fifo) > 0 {
+		head = c.pop()
+	}
+	c.end(refused)
+	if head == nil {
+		return
+	}
+	if !admitted && c.dirty {
+		c.settle(head, outcome{err: c.s.failure(c, true)}) // the session to attach to is gone
+		return
+	}
+	c.settle(head, outcome{err: refused})
 }
 
 // refusal returns the error of a frame by which the server gives up the session.
-func (c *conn) refusal(typ string, err error, buf *bytes.Buffer) *RefusedError {
+func refusal(typ string, err error, buf *bytes.Buffer) *RefusedError {
 	if err != nil || typ != wire.TypeError {
 		return nil
 	}
@@ -139,7 +163,7 @@ func (c *conn) refusal(typ string, err error, buf *bytes.Buffer) *RefusedError {
 }
 
 func frameError(err error, buf *bytes.Buffer) *FrameError {
-	return &FrameError{Err: fmt.Errorf("%w: %s", err, wire.Excerpt(buf.Bytes())), Frame: buf.Bytes()}
+	return &FrameError{Err: err, Received: wire.Excerpt(buf.Bytes())}
 }
 
 func (o Op) replyType() string {
@@ -204,13 +228,15 @@ func (c *conn) expire() {
 		return
 	}
 	err := fmt.Errorf("%w of %v", ErrMessageTimeout, c.s.cfg.MessageTimeout)
-	c.pop().settle(outcome{err: err})
+	w := c.pop()
 	c.end(err)
+	c.settle(w, outcome{err: err})
 }
 
 // settle gives the waiter its one outcome; the caller holds mu.
-func (w *waiter) settle(o outcome) {
+func (c *conn) settle(w *waiter, o outcome) {
 	w.answered = true
+	c.s.landed(w)
 	if w.unwanted {
 		wire.PutBuffer(o.buf)
 		return
@@ -220,7 +246,7 @@ func (w *waiter) settle(o outcome) {
 
 // leave is called when w's caller does not wait any longer. It reports whether
 // the reply had come before that; otherwise a late one is discarded.
-func (c *conn) leave(w *waiter) (answered bool) {
+func (w *waiter) leave() (answered bool) {
 	if !w.answered {
 		w.unwanted = true
 	}
@@ -242,28 +268,33 @@ func (c *conn) end(cause error) {
 	if s.conn == c {
 		s.conn = nil
 	}
-	s.ended(c, cause)
+	s.ended(c)
 	for _, w := range c.fifo {
-		w.settle(outcome{err: s.failure(c, true)})
+		c.settle(w, outcome{err: s.failure(c, true)})
 	}
 	busy := len(c.fifo) > 0
 	c.fifo = nil
 	s.drops[c] = struct{}{}
-	s.running.Go(func() { c.shut(cause, busy) })
+	s.spawn(func() { c.shut(busy) })
 }
 
-// shut closes the socket, bounded by the close timeout, and waits for the reader.
-// A server with nothing left to answer is told first, so that its session, and
-// the slot that it fills, is gone when the socket is.
-func (c *conn) shut(cause error, busy bool) {
+// shut closes the socket, all in all within the close timeout, and waits for the
+// reader. A server with nothing left to answer is told first, so that its session,
+// and the slot that it fills, is gone when the socket is.
+func (c *conn) shut(busy bool) {
+	c.s.cfg.Logger.Debug("session socket ended", "cause", c.cause, "dirty", c.dirty)
 	midWrite := len(c.writing) > 0
-	if (errors.Is(cause, ErrDisconnected) || errors.Is(cause, ErrClosed)) && !busy && !midWrite {
-		c.sayGoodbye()
-	}
-	if midWrite || c.peerGone(cause) {
+	switch limit := c.s.cfg.CloseTimeout; {
+	case midWrite || limit <= 0 || c.peerGone():
 		c.ws.Abort() // nothing can follow half a message, nobody answers a close
-	} else {
-		c.ws.Close(1000, "")
+	default:
+		abort := time.AfterFunc(limit, c.ws.Abort)
+		if busy || !deliberate(c.cause) || c.sayGoodbye(limit/2) {
+			_ = c.ws.Close(1000, "") // its outcome changes nothing any more
+		} else {
+			c.ws.Abort()
+		}
+		abort.Stop()
 	}
 	<-c.reader
 	c.s.mu.Lock()
@@ -272,19 +303,23 @@ func (c *conn) shut(cause error, busy bool) {
 	close(c.gone)
 }
 
+// deliberate reports whether it was the user who ended the session.
+func deliberate(cause error) bool {
+	return errors.Is(cause, ErrDisconnected) || errors.Is(cause, ErrClosed)
+}
+
 // peerGone reports whether a close handshake has nobody to answer it.
-func (c *conn) peerGone(cause error) bool {
-	var frame *FrameError
-	var refused *RefusedError
+func (c *conn) peerGone() bool {
+	var (
+		frame     *FrameError
+		refused   *RefusedError
+		abandoned *abandonError
+	)
 	switch {
-	case errors.Is(cause, ErrDisconnected), errors.Is(cause, ErrClosed), errors.Is(cause, ErrMessageTimeout),
-		errors.Is(cause, wsock.ErrTooBig):
-		return false
-	case errors.As(cause, &frame), errors.As(cause, &refused):
+	case deliberate(c.cause), errors.Is(c.cause, ErrMessageTimeout), errors.Is(c.cause, wsock.ErrTooBig):
 		return false
 	}
-	var left *abandonError
-	return !errors.As(cause, &left)
+	return !errors.As(c.cause, &frame) && !errors.As(c.cause, &refused) && !errors.As(c.cause, &abandoned)
 }
 
 func isClosed(ch <-chan struct{}) bool {

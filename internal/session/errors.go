@@ -54,9 +54,18 @@ func (e *ConnError) Unwrap() error { return e.Err }
 
 // FrameError is a message that cannot be the reply that was due.
 type FrameError struct {
-	Err   error
-	Frame []byte // its beginning
+	Err      error
+	Received string // its beginning
 }
 
-func (e *FrameError) Error() string { return e.Err.Error() }
+func (e *FrameError) Error() string { return e.Err.Error() + ": received " + e.Received }
 func (e *FrameError) Unwrap() error { return e.Err }
+
+// abandonError is the cause of a socket that was dropped because its caller left.
+// It does not match the caller's ctx error: that belongs to that caller alone.
+type abandonError struct {
+	op  Op
+	why string
+}
+
+func (e *abandonError) Error() string { return fmt.Sprintf("%s was cancelled: %s", e.op, e.why) }

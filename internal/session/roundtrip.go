@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/openenv-go/openenv/internal/wire"
@@ -18,6 +19,10 @@ type Exchange struct {
 	Sent     time.Time
 	Received time.Time
 }
+
+// reasonGrace is how long a failed write waits for the reason: a server that refuses
+// says why before it closes, and that frame is read although nothing can be written.
+const reasonGrace = time.Second
 
 // RoundTrip makes one exchange inside a turn that has come. On success Reply is
 // the caller's, to be given back with wire.PutBuffer. An error frame is a success
@@ -42,53 +47,75 @@ func (s *Session) RoundTrip(ctx context.Context, t *Turn, x *Exchange) error {
 }
 
 // exchange writes the request on c and waits for its reply. It reports whether
-// anything may have been written.
+// anything may have been written. t is nil for a request that takes no turn.
 func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (sent bool, err error) {
 	select {
 	case c.writing <- struct{}{}:
 	case <-c.ended:
 		return false, s.endError(c, false)
 	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-	if ctx.Err() != nil {
-		<-c.writing
-		return false, context.Cause(ctx)
+		return false, left(ctx)
 	}
 	w := &waiter{op: x.Op, reply: make(chan outcome, 1)}
-	s.mu.Lock()
-	if c.cause != nil {
-		err := s.failure(c, false)
-		s.mu.Unlock()
+	if err := s.admission(ctx, c, w); err != nil {
 		<-c.writing
 		return false, err
 	}
-	if s.lost != nil && x.Op.needsEpisode() {
-		err := &LostError{Cause: s.lost.Cause}
-		s.mu.Unlock()
-		<-c.writing
-		return false, err
-	}
-	c.push(w)
-	s.mu.Unlock()
-
 	x.Sent = time.Now()
-	err = c.ws.Write(ctx, x.Request)
+	if err := s.write(ctx, c, w, x); err != nil {
+		// Nobody else may write behind half a message: the lock is kept until the
+		// connection has ended.
+		err = s.writeFailed(ctx, c, w, x, err)
+		<-c.writing
+		return true, err
+	}
 	<-c.writing
-	if err != nil {
-		return true, s.writeFailed(ctx, c, w, x, err)
-	}
+	s.mu.Lock()
+	w.written = true
 	if t != nil {
-		s.mu.Lock()
-		t.written()
-		s.mu.Unlock()
+		t.written(w)
 	}
+	s.mu.Unlock()
 	select {
 	case o := <-w.reply:
 		return true, x.take(o)
 	case <-ctx.Done():
 		return true, s.abandon(ctx, c, w, x)
 	}
+}
+
+// write puts the request on the wire. A ctx that ends in the middle of it ends the
+// connection, with that as the cause: half a message cannot be undone. One that ends
+// afterwards does nothing here, though the write has only just returned.
+func (s *Session) write(ctx context.Context, c *conn, w *waiter, x *Exchange) error {
+	if ctx.Done() != nil {
+		defer context.AfterFunc(ctx, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if !w.written {
+				c.end(&abandonError{op: x.Op, why: left(ctx).Error()})
+			}
+		})()
+	}
+	return c.ws.Write(context.Background(), x.Request)
+}
+
+// admission gives w its place among the waiters of c, or says why it gets none. The
+// caller holds c.writing.
+func (s *Session) admission(ctx context.Context, c *conn, w *waiter) error {
+	if ctx.Err() != nil {
+		return left(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case c.cause != nil:
+		return s.failure(c, false)
+	case s.lost != nil && w.op.needsEpisode():
+		return &LostError{Cause: s.lost.Cause}
+	}
+	c.push(w)
+	return nil
 }
 
 func (x *Exchange) take(o outcome) error {
@@ -103,15 +130,15 @@ func (x *Exchange) take(o outcome) error {
 // already come is taken: the step it belongs to was applied.
 func (s *Session) abandon(ctx context.Context, c *conn, w *waiter, x *Exchange) error {
 	s.mu.Lock()
-	if c.leave(w) {
+	if w.leave() {
 		s.mu.Unlock()
 		return x.take(<-w.reply)
 	}
 	if x.Op.mutates() && !s.cfg.KeepOnCancel {
-		c.end(&abandonError{op: x.Op, why: context.Cause(ctx).Error()})
+		c.end(&abandonError{op: x.Op, why: left(ctx).Error()})
 	}
 	s.mu.Unlock()
-	return context.Cause(ctx)
+	return left(ctx)
 }
 
 // writeFailed decides what a failed write means. A message may be half out, so the
@@ -119,7 +146,7 @@ func (s *Session) abandon(ctx context.Context, c *conn, w *waiter, x *Exchange) 
 // that frame is still to be read.
 func (s *Session) writeFailed(ctx context.Context, c *conn, w *waiter, x *Exchange, writeErr error) error {
 	if ctx.Err() == nil {
-		grace := time.NewTimer(s.cfg.CloseTimeout)
+		grace := time.NewTimer(reasonGrace)
 		defer grace.Stop()
 		select {
 		case o := <-w.reply:
@@ -130,12 +157,12 @@ func (s *Session) writeFailed(ctx context.Context, c *conn, w *waiter, x *Exchan
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.leave(w) {
-		return x.take(<-w.reply)
-	}
 	if ctx.Err() != nil {
-		c.end(&abandonError{op: x.Op, why: context.Cause(ctx).Error()})
-		return context.Cause(ctx)
+		c.end(&abandonError{op: x.Op, why: left(ctx).Error()})
+		return left(ctx)
+	}
+	if w.leave() {
+		return x.take(<-w.reply)
 	}
 	c.end(writeErr)
 	return s.failure(c, true)
@@ -147,10 +174,20 @@ func (s *Session) endError(c *conn, sent bool) error {
 	return s.failure(c, sent)
 }
 
-// probe sends a state frame whose reply nobody decodes.
-func (s *Session) probe(ctx context.Context, c *conn) error {
+// probe sends a state frame whose reply nobody decodes. What it finds out shows in
+// the connection: it is admitted, or it ends.
+func (s *Session) probe(ctx context.Context, c *conn) {
 	x := &Exchange{Op: OpProbe, Request: wire.StateRequest}
-	_, err := s.exchange(ctx, c, nil, x)
+	_, _ = s.exchange(ctx, c, nil, x) // a failure ends c, with its cause
 	wire.PutBuffer(x.Reply)
-	return err
+}
+
+// left is the error of a caller whose ctx has ended. It matches the ctx's error and,
+// where somebody gave one, its cause.
+func left(ctx context.Context) error {
+	err, cause := ctx.Err(), context.Cause(ctx)
+	if err == nil || errors.Is(cause, err) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", err, cause)
 }

@@ -27,7 +27,8 @@ var options = json.JoinOptions(
 
 // decodeOptions differ from options in how an error is found and told. The old
 // way checks the whole text before it decodes it, once more for each value that
-// decodes itself, and says less about the place of a mistake.
+// decodes itself, and says less about the place of a mistake. See unmarshal for
+// what the new way refuses besides.
 var decodeOptions = json.JoinOptions(options, jsonv1.ReportErrorsWithLegacySemantics(false))
 
 // numberOptions decode a number that lands in an any as encoding/json's Number.
@@ -46,12 +47,18 @@ var numberOptions = json.JoinOptions(decodeOptions, json.WithUnmarshalers(json.J
 	}))))
 
 // To the JSON library encoding/json's Number is a string like any other; the two
-// functions make it a number again, as user types mean it.
+// functions make it a number again, as user types mean it. As a key it is a string.
 func writeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
+	if kind, members := enc.StackIndex(enc.StackDepth()); kind == '{' && members%2 == 0 {
+		return errors.ErrUnsupported
+	}
 	return jsonv1.Number(n).MarshalJSONTo(enc)
 }
 
 func readNumber(dec *jsontext.Decoder, n *stdjson.Number) error {
+	if kind, members := dec.StackIndex(dec.StackDepth()); kind == '{' && members%2 == 0 {
+		return errors.ErrUnsupported
+	}
 	return (*jsonv1.Number)(n).UnmarshalJSONFrom(dec)
 }
 
@@ -74,7 +81,19 @@ func (n Numbers) options() json.Options {
 func Marshal(v any) ([]byte, error) { return json.Marshal(v, options) }
 
 // Unmarshal decodes b into v by the module's rules.
-func Unmarshal(b []byte, v any, n Numbers) error { return json.Unmarshal(b, v, n.options()) }
+func Unmarshal(b []byte, v any, n Numbers) error { return unmarshal(b, v, n) }
+
+// unmarshal decodes in one pass. What fails for another reason than its syntax is
+// tried again in the old way, which takes struct tags that encoding/json takes,
+// too, although they are malformed.
+func unmarshal(b []byte, v any, n Numbers) error {
+	err := json.Unmarshal(b, v, n.options())
+	if _, semantic := errors.AsType[*json.SemanticError](err); semantic &&
+		json.Unmarshal(b, v, n.options(), jsonv1.ReportErrorsWithLegacySemantics(true)) == nil {
+		return nil
+	}
+	return err
+}
 
 // maxPooled is the largest buffer kept for reuse: one screenshot must not pin
 // its size in memory for the rest of the process.

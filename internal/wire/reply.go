@@ -43,7 +43,7 @@ func ReplyType(b []byte) (string, error) {
 		}
 		return "", fmt.Errorf("frame is a JSON %s, want an object", kindName(kind))
 	}
-	if err := json.Unmarshal(b, &head, decodeOptions); err != nil {
+	if err := unmarshal(b, &head, Float64); err != nil {
 		return "", fmt.Errorf("frame is malformed: %w", err)
 	}
 	if head.Type == nil {
@@ -64,7 +64,7 @@ type Observation[O any] struct {
 // apply to the observation; a missing or null observation is an error.
 func DecodeObservation[O any](b []byte, n Numbers) (Observation[O], error) {
 	var f observationFrame[O]
-	if err := json.Unmarshal(b, &f, n.options()); err != nil {
+	if err := unmarshal(b, &f, n); err != nil {
 		return Observation[O]{}, err
 	}
 	if f.Data == nil {
@@ -93,7 +93,7 @@ func DecodeState[S any](b []byte, n Numbers) (S, error) {
 	var f struct {
 		Data required[S] `json:"data,case:strict"`
 	}
-	if err := json.Unmarshal(b, &f, n.options()); err != nil {
+	if err := unmarshal(b, &f, n); err != nil {
 		return f.Data.v, err
 	}
 	if !f.Data.set {
@@ -107,7 +107,7 @@ func Data(b []byte) (jsontext.Value, error) {
 	var f struct {
 		Data jsontext.Value `json:"data,case:strict"`
 	}
-	if err := json.Unmarshal(b, &f, decodeOptions); err != nil {
+	if err := unmarshal(b, &f, Float64); err != nil {
 		return nil, err
 	}
 	if f.Data == nil {
@@ -129,11 +129,11 @@ func DecodeError(b []byte) (Error, error) {
 	var f struct {
 		Data jsontext.Value `json:"data,case:strict"`
 	}
-	if err := json.Unmarshal(b, &f, decodeOptions); err != nil {
+	if err := unmarshal(b, &f, Float64); err != nil {
 		return Error{}, err
 	}
 	var data map[string]any
-	if err := json.Unmarshal(f.Data, &data, decodeOptions); err != nil {
+	if err := unmarshal(f.Data, &data, Float64); err != nil {
 		return Error{Message: string(f.Data)}, nil
 	}
 	e := Error{Details: data}

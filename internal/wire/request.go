@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -93,7 +92,7 @@ func ParseRequest(b []byte) (Request, error) {
 		switch name {
 		case "type":
 			if value.Kind() == '"' {
-				if err := json.Unmarshal(value, &req.Type, decodeOptions); err != nil {
+				if err := unmarshal(value, &req.Type, Float64); err != nil {
 					return req, err
 				}
 			}

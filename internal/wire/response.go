@@ -64,10 +64,10 @@ func appendObservation(buf *bytes.Buffer, observation any, metadata map[string]a
 		buf.Truncate(start + n)
 		return nil
 	}
+	body[0] = ','
 	if rest := bytes.TrimLeft(body[1:], " \t\r\n"); len(rest) > 0 && rest[0] == '}' {
-		body[0] = ' '
-	} else {
-		body[0] = ','
+		body[0] = '}'
+		buf.Truncate(own + 1)
 	}
 	return nil
 }

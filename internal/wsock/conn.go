@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ type Conn struct {
 
 // Dial opens a WebSocket. ctx bounds the handshake only; redirects are not
 // followed. The error is a *HandshakeError.
-func Dial(ctx context.Context, url string, client *http.Client, header http.Header, opts Options) (*Conn, error) {
+func Dial(ctx context.Context, address string, client *http.Client, header http.Header, opts Options) (*Conn, error) {
 	up := &upgrader{next: client.Transport}
 	if up.next == nil {
 		up.next = http.DefaultTransport
@@ -44,7 +45,7 @@ func Dial(ctx context.Context, url string, client *http.Client, header http.Head
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	c := &Conn{opts: opts}
-	ws, resp, err := websocket.Dial(ctx, url, &websocket.DialOptions{
+	ws, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
 		HTTPClient:      hc,
 		HTTPHeader:      header,
 		CompressionMode: opts.compressionMode(),
@@ -70,6 +71,11 @@ func handshakeError(ctx context.Context, resp *http.Response, err error) error {
 	if resp != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		status := resp.StatusCode
 		return &HandshakeError{Status: status, Err: fmt.Errorf("upgrade refused with HTTP status %d %s", status, http.StatusText(status))}
+	}
+	// What net/http puts in front is the address, which can hold secrets; what is
+	// behind it says which host refused, the server's or a proxy's.
+	if ue, ok := errors.AsType[*url.Error](err); ok {
+		return &HandshakeError{Err: ue.Err}
 	}
 	return &HandshakeError{Err: innermost(err)}
 }

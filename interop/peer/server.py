@@ -88,9 +88,15 @@ class EchoEnv(Environment):
 
 
 class SoloEnv(EchoEnv):
-    """The echo environment, for one session at a time."""
+    """The echo environment, for one session at a time, and not quick to close.
+
+    Who opens a session before the one before is gone is refused, every time.
+    """
 
     SUPPORTS_CONCURRENT_SESSIONS = False
+
+    def close(self):
+        time.sleep(0.03)
 
 
 class FailingEnv(EchoEnv):
@@ -200,7 +206,9 @@ def main():
         # A step that sleeps must not hold up the end.
         timeout_graceful_shutdown=1,
     )
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as listener:
+    # The protocol by number, as uvicorn's own sockets have it: asyncio switches
+    # Nagle's algorithm off for these only, and each HTTP answer would wait 40 ms.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", args.port))
         # Tests open many sessions at once.

@@ -1,0 +1,166 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/url"
+	"time"
+)
+
+// flight is a dial in progress that several callers wait for.
+type flight struct {
+	done chan struct{}
+	conn *conn // set before done is closed, unless err is
+	err  error
+}
+
+// Plan says how one flight goes on. Its functions are called on the flight's
+// goroutine, with nothing locked; those that are nil are not asked.
+type Plan struct {
+	// Admit reports, after a dial, whether to wait until the server admits the session.
+	Admit func() bool
+	// Next reports, after a failure, whether there is another place to try at once.
+	Next func(ctx context.Context, err error) bool
+	// GiveUp is told the last failure and returns the error to report.
+	GiveUp func(err error) error
+}
+
+// fly makes the connection that every waiting caller gets. It runs on the
+// session's ctx: a caller that leaves does not take the others' dial with it.
+func (s *Session) fly(ctx context.Context, f *flight) {
+	defer close(f.done)
+	plan := s.cfg.Plan()
+	f.conn, f.err = s.dialWithRetry(ctx, plan)
+	if f.err != nil && ctx.Err() == nil && plan.GiveUp != nil {
+		f.err = plan.GiveUp(f.err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flight == f {
+		s.flight = nil
+	}
+	if ctx.Err() != nil {
+		f.conn, f.err = nil, ErrClosed
+	}
+}
+
+func (s *Session) dialWithRetry(ctx context.Context, plan Plan) (*conn, error) {
+	pause := s.cfg.Retry.Base
+	for attempt := 1; ; attempt++ {
+		c, err := s.dial(ctx, plan)
+		for err != nil && ctx.Err() == nil && plan.Next != nil && plan.Next(ctx, err) {
+			c, err = s.dial(ctx, plan)
+		}
+		if err == nil || attempt >= s.cfg.Retry.Attempts || ctx.Err() != nil {
+			return c, err
+		}
+		if s.cfg.Final != nil && s.cfg.Final(err) {
+			return nil, err
+		}
+		// Jitter only lengthens a pause, and by less than the pause grows: gaps never
+		// shrink, and no more dials fit into a time than without it.
+		wait := capped(pause+time.Duration(rand.Int64N(int64(pause)/4+1)), s.cfg.Retry.Max)
+		s.cfg.Logger.Debug("dial failed, will retry", "attempt", attempt, "pause", wait, "err", err)
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, err
+		}
+		pause = capped(2*pause, s.cfg.Retry.Max)
+	}
+}
+
+// capped limits d; a limit of 0 is none.
+func capped(d, limit time.Duration) time.Duration {
+	if limit > 0 {
+		return min(d, limit)
+	}
+	return d
+}
+
+// dial opens one socket. When a refusal is to be answered with another dial, it also
+// waits to be admitted: a refusal comes only after the upgrade has succeeded.
+func (s *Session) dial(ctx context.Context, plan Plan) (*conn, error) {
+	if err := s.settleDrops(ctx); err != nil {
+		return nil, err
+	}
+	query, err := s.acquireOrigin(ctx)
+	if err != nil {
+		return nil, &DialError{Err: err}
+	}
+	ws, err := s.cfg.Dial(ctx, query)
+	if err != nil {
+		return nil, &DialError{Err: err}
+	}
+	c := newConn(s, ws)
+	s.mu.Lock()
+	if ctx.Err() != nil {
+		s.mu.Unlock()
+		ws.Abort()
+		return nil, ErrClosed
+	}
+	c.hadReset = s.everReset
+	c.dirty, c.wasDirty = s.kept, s.kept
+	s.kept = false
+	s.conn = c
+	s.spawn(c.read)
+	s.mu.Unlock()
+	if s.cfg.Retry.Attempts > 1 || plan.Admit != nil && plan.Admit() {
+		if err := s.admit(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// admit asks the server whether it has a session for this socket: the upgrade
+// succeeds before the environment is built, and any reply but a refusal is a yes.
+// The question is the connection's, not the caller's: one who leaves does not take
+// the answer from the others.
+func (s *Session) admit(ctx context.Context, c *conn) error {
+	s.mu.Lock()
+	if !c.probing && len(c.fifo) == 0 && !isClosed(c.admitted) && c.cause == nil {
+		c.probing = true
+		base := s.base
+		s.spawn(func() { s.probe(base, c) })
+	}
+	s.mu.Unlock()
+	select {
+	case <-c.admitted:
+		return nil
+	default:
+	}
+	select {
+	case <-c.admitted:
+		return nil
+	case <-c.ended:
+		return s.endError(c, false)
+	case <-ctx.Done():
+		return left(ctx)
+	}
+}
+
+// acquireOrigin and releaseOrigin keep the promise that calls on an Origin do not
+// overlap.
+func (s *Session) acquireOrigin(ctx context.Context) (url.Values, error) {
+	select {
+	case s.origin <- struct{}{}:
+		defer func() { <-s.origin }()
+		return s.cfg.Origin.Acquire(ctx)
+	case <-ctx.Done():
+		return nil, left(ctx)
+	}
+}
+
+func (s *Session) releaseOrigin(ctx context.Context) error {
+	select {
+	case s.origin <- struct{}{}:
+		defer func() { <-s.origin }()
+		return s.cfg.Origin.Release(ctx)
+	case <-ctx.Done():
+		return errors.New("origin is busy")
+	}
+}
