@@ -42,7 +42,8 @@ var layers = []struct {
 	{"mcp", upTo(".", "envserver")},
 
 	{"internal/clientsuite", []string{".", "openenvtest", "internal/leak", "internal/testenv"}},
-	{"envs/*", []string{"…"}},
+	{"envs/internal/*", []string{"…"}},
+	{"envs/*", []string{"…", "envs/*"}}, // envs/catalog lists the others
 	{"rollout", []string{"…"}},
 	{"rollout/*", []string{"…", "rollout/*"}},
 
@@ -61,11 +62,12 @@ var importers = map[string][]string{
 	"internal/wsock": {"internal/session", ".", "envserver"},
 
 	// What is only there for tests stays out of programs.
-	"internal/leak":        {"internal/clientsuite"},
-	"internal/memnet":      {"openenvtest"},
-	"internal/testenv":     {"internal/peerproc", "internal/clientsuite"},
-	"internal/peerproc":    nil,
-	"internal/clientsuite": nil,
+	"envs/internal/envtest": nil,
+	"internal/leak":         {"internal/clientsuite"},
+	"internal/memnet":       {"openenvtest"},
+	"internal/testenv":      {"internal/peerproc", "internal/clientsuite"},
+	"internal/peerproc":     nil,
+	"internal/clientsuite":  nil,
 }
 
 // rootModules are the foreign modules that a program gets with package openenv.

@@ -35,9 +35,9 @@ type Action struct {
 
 // Observation is what the player knows.
 type Observation struct {
-	PlayerSum  int  `json:"player_sum" jsonschema:"sum of the player's cards"`
-	DealerCard int  `json:"dealer_card" jsonschema:"the dealer's card that is seen, 1 is an ace"`
-	UsableAce  bool `json:"usable_ace" jsonschema:"true when an ace of the player counts eleven"`
+	PlayerSum  int  `json:"player_sum"           jsonschema:"sum of the player's cards"`
+	DealerCard int  `json:"dealer_card"          jsonschema:"the dealer's card that is seen, 1 is an ace"`
+	UsableAce  bool `json:"usable_ace"           jsonschema:"true when an ace of the player counts eleven"`
 	DealerSum  int  `json:"dealer_sum,omitempty" jsonschema:"sum of the dealer's cards, only there when the game is over"`
 }
 
@@ -100,18 +100,15 @@ func (e *Env) Step(_ context.Context, a Action) (openenv.StepResult[Observation]
 		return openenv.StepResult[Observation]{}, err
 	}
 	reward, done := 0.0, true
-	switch {
-	case a.Action == stick:
+	if a.Action == stick {
 		for sum, _ := e.dealer.sum(); sum < dealerStops; sum, _ = e.dealer.sum() {
 			e.dealer.take(draw(e.rng))
 		}
 		reward = settle(e.player, e.dealer, e.natural)
-	default:
+	} else {
 		e.player.take(draw(e.rng))
-		if e.player.bust() {
+		if done = e.player.bust(); done {
 			reward = -1
-		} else {
-			done = false
 		}
 	}
 	e.episode.Took(done)

@@ -132,7 +132,9 @@ func TestFieldsAreDescribed(t *testing.T) {
 			}
 			for kind, text := range map[string]json.RawMessage{"action": schema.Action, "observation": schema.Observation, "state": schema.State} {
 				var s struct {
-					Properties map[string]struct{ Description string }
+					Properties map[string]struct {
+						Description string `json:"description"`
+					} `json:"properties"`
 				}
 				if err := json.Unmarshal(text, &s); err != nil || len(s.Properties) == 0 {
 					t.Fatalf("%s: %v in %s", kind, err, text)

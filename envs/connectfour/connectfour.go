@@ -39,10 +39,10 @@ type Action struct {
 
 // Observation is the board after the opponent's answer.
 type Observation struct {
-	Board          []string `json:"board" jsonschema:"the rows from top to bottom: X agent, O opponent, . free"`
-	LegalColumns   []int    `json:"legal_columns" jsonschema:"columns that take a disc; none when the game is over"`
-	Turn           string   `json:"turn" jsonschema:"who moves next: agent, or nobody when the game is over"`
-	Winner         string   `json:"winner" jsonschema:"agent or opponent, draw, or none while the game goes on"`
+	Board          []string `json:"board"           jsonschema:"the rows from top to bottom: X agent, O opponent, . free"`
+	LegalColumns   []int    `json:"legal_columns"   jsonschema:"columns that take a disc; none when the game is over"`
+	Turn           string   `json:"turn"            jsonschema:"who moves next: agent, or nobody when the game is over"`
+	Winner         string   `json:"winner"          jsonschema:"agent or opponent, draw, or none while the game goes on"`
 	OpponentColumn *int     `json:"opponent_column" jsonschema:"the opponent's last move, null before it has moved"`
 }
 
@@ -51,7 +51,7 @@ type State struct {
 	openenv.State
 
 	Opponent string `json:"opponent" jsonschema:"how the opponent plays: greedy, random or minimax"`
-	Winner   string `json:"winner" jsonschema:"agent or opponent, draw, or none while the game goes on"`
+	Winner   string `json:"winner"   jsonschema:"agent or opponent, draw, or none while the game goes on"`
 }
 
 // Spec ties the types together, for both ends.

@@ -32,17 +32,17 @@ type Action struct {
 
 // Position is a cell of the grid.
 type Position struct {
-	Row    int `json:"row" jsonschema:"0 is the top row"`
+	Row    int `json:"row"    jsonschema:"0 is the top row"`
 	Column int `json:"column" jsonschema:"0 is the leftmost column"`
 }
 
 // Observation is what the agent sees.
 type Observation struct {
-	Position  Position `json:"position" jsonschema:"where the agent is"`
-	Goal      Position `json:"goal" jsonschema:"where it should go"`
-	Map       []string `json:"map" jsonschema:"the grid, one text a row: A agent, G goal, O pit, # wall, . free"`
-	Cell      string   `json:"cell" jsonschema:"what the agent stands on: free, goal or pit"`
-	Blocked   bool     `json:"blocked" jsonschema:"true when a wall or the edge stopped the move"`
+	Position  Position `json:"position"   jsonschema:"where the agent is"`
+	Goal      Position `json:"goal"       jsonschema:"where it should go"`
+	Map       []string `json:"map"        jsonschema:"the grid, one text a row: A agent, G goal, O pit, # wall, . free"`
+	Cell      string   `json:"cell"       jsonschema:"what the agent stands on: free, goal or pit"`
+	Blocked   bool     `json:"blocked"    jsonschema:"true when a wall or the edge stopped the move"`
 	StepsLeft int      `json:"steps_left" jsonschema:"steps until the episode ends"`
 }
 
@@ -50,9 +50,9 @@ type Observation struct {
 type State struct {
 	openenv.State
 
-	Width        int `json:"width" jsonschema:"columns of the grid"`
-	Height       int `json:"height" jsonschema:"rows of the grid"`
-	MaxSteps     int `json:"max_steps" jsonschema:"steps after which the episode ends"`
+	Width        int `json:"width"         jsonschema:"columns of the grid"`
+	Height       int `json:"height"        jsonschema:"rows of the grid"`
+	MaxSteps     int `json:"max_steps"     jsonschema:"steps after which the episode ends"`
 	ShortestPath int `json:"shortest_path" jsonschema:"steps of the shortest way from start to goal"`
 }
 

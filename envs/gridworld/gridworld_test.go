@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -82,7 +83,7 @@ func findPath(seen gridworld.Observation) []string {
 			}
 			if strings.ContainsRune(".G", rune(seen.Map[to.Row][to.Column])) {
 				known[to] = true
-				queue = append(queue, place{to, append(from.path[:len(from.path):len(from.path)], move)})
+				queue = append(queue, place{to, append(slices.Clip(from.path), move)})
 			}
 		}
 	}

@@ -14,6 +14,7 @@ package wait
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/openenv-go/openenv"
@@ -60,7 +61,7 @@ func (e *Env) Step(ctx context.Context, a Action) (openenv.StepResult[Observatio
 	if err := e.episode.Ready(); err != nil {
 		return openenv.StepResult[Observation]{}, err
 	}
-	if !(a.WaitS >= 0 && a.WaitS <= longest) { //nolint:staticcheck // NaN, too, is not in the range
+	if math.IsNaN(a.WaitS) || a.WaitS < 0 || a.WaitS > longest {
 		return openenv.StepResult[Observation]{}, fmt.Errorf("wait_s %v is not between 0 and %d seconds", a.WaitS, longest)
 	}
 	waited, err := e.wait(ctx, time.Duration(a.WaitS*float64(time.Second)))

@@ -44,10 +44,10 @@ type Action struct {
 
 // Observation is what a guess has shown.
 type Observation struct {
-	Guess        string   `json:"guess" jsonschema:"the guess, empty after a reset"`
-	Feedback     []string `json:"feedback" jsonschema:"for each letter of the guess: correct, present or absent"`
-	AttemptsLeft int      `json:"attempts_left" jsonschema:"guesses that are left"`
-	Solved       bool     `json:"solved" jsonschema:"true when the guess is the secret"`
+	Guess        string   `json:"guess"            jsonschema:"the guess, empty after a reset"`
+	Feedback     []string `json:"feedback"         jsonschema:"for each letter of the guess: correct, present or absent"`
+	AttemptsLeft int      `json:"attempts_left"    jsonschema:"guesses that are left"`
+	Solved       bool     `json:"solved"           jsonschema:"true when the guess is the secret"`
 	Secret       string   `json:"secret,omitempty" jsonschema:"the secret word, only there when the episode is over"`
 }
 
@@ -56,7 +56,7 @@ type State struct {
 	openenv.State
 
 	AttemptsLeft int  `json:"attempts_left" jsonschema:"guesses that are left"`
-	Strict       bool `json:"strict" jsonschema:"true when guesses must be of the list of words"`
+	Strict       bool `json:"strict"        jsonschema:"true when guesses must be of the list of words"`
 }
 
 // Spec ties the types together, for both ends.

@@ -35,6 +35,9 @@ func startedOrder(p *play) {
 	p.wantReady(all[0])
 	p.wantOrder(rec.all()[1:], 50)
 	for i, res := range all[1:] {
+		if call, next := rec.all()[i], rec.all()[i+1]; next.sent.Before(call.received) {
+			p.Errorf("request %d was sent before reply %d had come", i+1, i)
+		}
 		if res.Observation.Echoed != strconv.Itoa(i) {
 			p.Errorf("future %d got the reply %q", i, res.Observation.Echoed)
 		}
@@ -141,17 +144,25 @@ func completionOrder(p *play) {
 
 // An error frame does not stop the frames behind it: what was sent is applied.
 func pipelined(p *play) {
-	const n, bad = 40, 7
-	c := p.client(openenv.WithPipelining(8))
+	const n, bad, depth = 40, 7, 8
+	var rec recorder
+	c := p.client(openenv.WithPipelining(depth), rec.option())
 	if _, err := c.Async().Reset().Await(p.Context()); err != nil {
 		p.Fatalf("Await(Reset): %v", err)
 	}
-	var fs []*openenv.Future[openenv.StepResult[Observation]]
+	var (
+		fs       []*openenv.Future[openenv.StepResult[Observation]]
+		messages []string
+	)
 	for i := range n {
 		message := strconv.Itoa(i)
-		if i == bad {
+		switch i {
+		case 0:
+			message = "sleep:0.2" // time for others to be sent behind it
+		case bad:
 			message = "boom"
 		}
+		messages = append(messages, message)
 		fs = append(fs, c.Async().Step(Action{message}).Start(p.Context()))
 	}
 	state := c.Async().State().Start(p.Context())
@@ -161,9 +172,20 @@ func pipelined(p *play) {
 			p.failed("future", err)
 			continue
 		}
-		if err != nil || res.Observation.Echoed != strconv.Itoa(i) {
+		if err != nil || res.Observation.Echoed != messages[i] {
 			p.Errorf("future %d = %+v, %v", i, res, err)
 		}
+	}
+	steps := rec.all()[1:]
+	first := slices.IndexFunc(steps, func(call recorded) bool { return call.request.Data["message"] == messages[0] })
+	early := 0
+	for _, call := range steps {
+		if call.sent.Before(steps[first].received) {
+			early++
+		}
+	}
+	if early != depth {
+		p.Errorf("%d frames were sent before the first reply, want %d", early, depth)
 	}
 	if got, err := state.Await(p.Context()); err != nil || got.StepCount != n {
 		p.Errorf("State = %+v, %v, want %d steps", got, err, n)

@@ -62,7 +62,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 		return false, err
 	}
 	x.Sent = time.Now()
-	if err := s.write(ctx, c, w, x); err != nil {
+	if err := s.write(ctx, c, w, t, x); err != nil {
 		// Nobody else may write behind half a message: the lock is kept until the
 		// connection has ended.
 		err = s.writeFailed(ctx, c, w, x, err)
@@ -70,12 +70,6 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 		return true, err
 	}
 	<-c.writing
-	s.mu.Lock()
-	w.written = true
-	if t != nil {
-		t.written(w)
-	}
-	s.mu.Unlock()
 	select {
 	case o := <-w.reply:
 		return true, x.take(o)
@@ -85,9 +79,8 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 }
 
 // write puts the request on the wire. A ctx that ends in the middle of it ends the
-// connection, with that as the cause: half a message cannot be undone. One that ends
-// afterwards does nothing here, though the write has only just returned.
-func (s *Session) write(ctx context.Context, c *conn, w *waiter, x *Exchange) error {
+// connection, with that as the cause: half a message cannot be undone.
+func (s *Session) write(ctx context.Context, c *conn, w *waiter, t *Turn, x *Exchange) error {
 	if ctx.Done() != nil {
 		defer context.AfterFunc(ctx, func() {
 			s.mu.Lock()
@@ -97,7 +90,16 @@ func (s *Session) write(ctx context.Context, c *conn, w *waiter, x *Exchange) er
 			}
 		})()
 	}
-	return c.ws.Write(context.Background(), x.Request)
+	if err := c.ws.Write(context.Background(), x.Request); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.written = true
+	if t != nil {
+		t.written(w)
+	}
+	return nil
 }
 
 // admission gives w its place among the waiters of c, or says why it gets none. The

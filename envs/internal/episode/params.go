@@ -31,9 +31,9 @@ func (p *Params) Int(name string, byDefault, lowest, highest int) int {
 	f, ok := number(v)
 	switch {
 	case !ok || f != math.Trunc(f):
-		p.complain(name, "%s is not a whole number", show(v))
+		p.complainf(name, "%s is not a whole number", show(v))
 	case f < float64(lowest) || f > float64(highest):
-		p.complain(name, "%s is not between %d and %d", show(v), lowest, highest)
+		p.complainf(name, "%s is not between %d and %d", show(v), lowest, highest)
 	default:
 		return int(f)
 	}
@@ -48,7 +48,7 @@ func (p *Params) Flag(name string, byDefault bool) bool {
 	}
 	b, ok := v.(bool)
 	if !ok {
-		p.complain(name, "%s is neither true nor false", show(v))
+		p.complainf(name, "%s is neither true nor false", show(v))
 		return byDefault
 	}
 	return b
@@ -63,7 +63,7 @@ func (p *Params) Choice(name string, choices ...string) string {
 	if s, ok := v.(string); ok && slices.Contains(choices, s) {
 		return s
 	}
-	p.complain(name, "%s is none of %s", show(v), strings.Join(choices, ", "))
+	p.complainf(name, "%s is none of %s", show(v), strings.Join(choices, ", "))
 	return choices[0]
 }
 
@@ -75,7 +75,7 @@ func (p *Params) Err() error {
 	return errors.New(strings.Join(p.wrong, "; "))
 }
 
-func (p *Params) complain(name, format string, args ...any) {
+func (p *Params) complainf(name, format string, args ...any) {
 	p.wrong = append(p.wrong, fmt.Sprintf("reset parameter %q: ", name)+fmt.Sprintf(format, args...))
 }
 
