@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // FromProvider makes a client whose server p starts, and connects it. On any failure
 // what was started is stopped again and the original error returned.
 func FromProvider[A, O, S any](ctx context.Context, spec Spec[A, O, S], p provider.Provider, opts ...Option) (*Client[A, O, S], error) {
-	c, err := New(spec, "", append(opts[:len(opts):len(opts)], WithProvider(p))...)
+	c, err := New(spec, "", append(slices.Clip(opts), WithProvider(p))...)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,8 @@ type host struct {
 	upgrades   *http.Client
 	calls      *http.Client
 
-	busy chan struct{} // lock held during each call to the provider, so that none overlap
+	busy  chan struct{}  // lock held during each call to the provider, so that none overlap
+	tasks sync.WaitGroup // starts and undone starts; they outlive the callers that wait for them
 
 	mu       sync.Mutex // guards what follows, never held across I/O
 	closed   bool
@@ -103,7 +105,10 @@ func httpClients(set *settings) (upgrades, calls *http.Client) {
 	calls = &http.Client{Jar: custom.Jar, Timeout: custom.Timeout, CheckRedirect: noRedirects}
 	switch t := custom.Transport.(type) {
 	case nil:
-		base := http.DefaultTransport.(*http.Transport)
+		base, ok := http.DefaultTransport.(*http.Transport)
+		if !ok { // the program has put one of its own there
+			base = &http.Transport{TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second}
+		}
 		upgrades.Transport, calls.Transport = netx.UpgradeTransport(base, policy), netx.HTTPTransport(base, policy)
 	case *http.Transport:
 		if set.proxy == nil && t.Proxy == nil && t.DialContext != nil {
@@ -154,13 +159,13 @@ func (h *host) locate(c *core) (target, *boot, error) {
 	if h.boot == nil {
 		h.boot = &boot{done: make(chan struct{})}
 		h.gen++
-		go h.start(base, h.boot)
+		b := h.boot
+		h.tasks.Go(func() { h.start(base, b) })
 	}
 	return target{}, h.boot, nil
 }
 
-// start starts the provider and waits until it is ready. It runs on a goroutine of
-// its own, which close waits for; ctx ends with the client.
+// start starts the provider and waits until it is ready; ctx ends with the client.
 func (h *host) start(ctx context.Context, b *boot) {
 	defer close(b.done)
 	h.busy <- struct{}{} // its holders are bounded
@@ -229,32 +234,40 @@ func parseReplicas(e provider.Endpoint) ([]*replica, error) {
 
 // undo stops a server that was started since gen, when c's request has failed and
 // nobody else of the family uses the server. It returns the request's error, joined
-// with the stop's if that failed too.
-func (h *host) undo(c *core, gen int, err error) error {
+// with the stop's if that failed too; a caller whose ctx ends does not wait for it.
+func (h *host) undo(ctx context.Context, c *core, gen int, err error) error {
 	h.mu.Lock()
 	fresh := h.ownsServer && h.started && h.gen != gen && !h.closed
 	if fresh {
 		h.forget(c)
 		fresh = len(h.placed) == 0
 	}
+	stopped := make(chan error, 1)
+	if fresh {
+		h.tasks.Go(func() { stopped <- h.stop() })
+	}
 	h.mu.Unlock()
 	if !fresh {
 		return err
 	}
-	return join(err, h.stop())
+	select {
+	case stopErr := <-stopped:
+		return join(err, stopErr)
+	case <-ctx.Done():
+		return err
+	}
 }
 
 // close stops the provider for good, or until reopen.
 func (h *host) close() error {
 	h.mu.Lock()
 	h.closed = true
-	b := h.boot
 	h.mu.Unlock()
 	h.calls.CloseIdleConnections()
 	h.upgrades.CloseIdleConnections()
 	err := h.stop()
-	if b != nil && !errors.Is(err, errProviderBusy) {
-		<-b.done // its client has closed: it ends without starting anything
+	if !errors.Is(err, errProviderBusy) {
+		h.tasks.Wait() // their client has closed: they end without starting anything
 	}
 	return err
 }

@@ -31,7 +31,10 @@ func TestCancelBeforeSending(t *testing.T) {
 		name string
 		call func(ctx context.Context, env *openenv.GenericClient) error
 	}{
-		{"Step", func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.Step(ctx, do(1)); return err }},
+		{"Step", func(ctx context.Context, env *openenv.GenericClient) error {
+			_, err := env.Step(ctx, do(1))
+			return err
+		}},
 		{"Reset", func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.Reset(ctx); return err }},
 		{"State", func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.State(ctx); return err }},
 		{"Get", func(ctx context.Context, env *openenv.GenericClient) error {
@@ -49,7 +52,9 @@ func TestCancelBeforeSending(t *testing.T) {
 				busy := make(chan error, 1)
 				go func() { _, err := env.Step(t.Context(), do(0)); busy <- err }()
 				synctest.Wait()
-				took := after(func() { wantIs(t, "waiting for its turn", tt.call(within(t, time.Millisecond), env), context.DeadlineExceeded) })
+				took := after(func() {
+					wantIs(t, "waiting for its turn", tt.call(within(t, time.Millisecond), env), context.DeadlineExceeded)
+				})
 				if took != time.Millisecond {
 					t.Errorf("the caller left after %v", took)
 				}
@@ -98,13 +103,19 @@ type slowUpgrade struct {
 }
 
 func (s slowUpgrade) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	time.Sleep(s.pause)
-	s.Scripted.ServeHTTP(w, r)
+	select {
+	case <-time.After(s.pause):
+		s.Scripted.ServeHTTP(w, r)
+	case <-r.Context().Done():
+	}
 }
 
 // What becomes of the session when the caller of a request that was sent leaves.
 func TestCancelAfterSending(t *testing.T) {
-	step := func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.Step(ctx, do(7)); return err }
+	step := func(ctx context.Context, env *openenv.GenericClient) error {
+		_, err := env.Step(ctx, do(7))
+		return err
+	}
 	reset := func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.Reset(ctx); return err }
 	state := func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.State(ctx); return err }
 	for _, tt := range []struct {
@@ -199,7 +210,10 @@ func TestCancelCause(t *testing.T) {
 func TestMessageTimeoutDrops(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context, env *openenv.GenericClient) error{
 		"state": func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.State(ctx); return err },
-		"step":  func(ctx context.Context, env *openenv.GenericClient) error { _, err := env.Step(ctx, do(1)); return err },
+		"step": func(ctx context.Context, env *openenv.GenericClient) error {
+			_, err := env.Step(ctx, do(1))
+			return err
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -217,7 +231,7 @@ func TestMessageTimeoutDrops(t *testing.T) {
 					t.Errorf("after %v", took)
 				}
 				_, err := env.Step(t.Context(), do(2))
-				as[*openenv.SessionLostError](t, "next Step", err)
+				wantAs[*openenv.SessionLostError](t, "next Step", err)
 				wantIs(t, "its cause", err, openenv.ErrMessageTimeout)
 				mustReset(t, env)
 				if script.Accepted() != 2 {
@@ -330,7 +344,7 @@ func TestCancelInTheMiddleOfAWrite(t *testing.T) {
 			t.Errorf("left after %v", took)
 		}
 		_, err := env.Step(t.Context(), do(1))
-		as[*openenv.SessionLostError](t, "next Step", err)
+		wantAs[*openenv.SessionLostError](t, "next Step", err)
 		if err := <-whole; err != nil {
 			t.Error(err)
 		}

@@ -85,13 +85,13 @@ func (c *core) plan() session.Plan {
 	return session.Plan{
 		Admit:  h.several,
 		Next:   func(ctx context.Context, err error) bool { return h.reassign(ctx, c, tried, err) },
-		GiveUp: func(err error) error { return h.undo(c, generation, err) },
+		GiveUp: func(ctx context.Context, err error) error { return h.undo(ctx, c, generation, err) },
 	}
 }
 
 func (c *core) open(ctx context.Context, at target, query url.Values) (*wsock.Conn, error) {
 	fail := func(status int, err error) (*wsock.Conn, error) {
-		return nil, &ConnectError{Op: "connect", URL: at.base.SocketString(), Status: status, Err: err}
+		return nil, &ConnectError{Op: "connect", URL: at.base.SocketString(), Status: status, Err: withoutURL(err)}
 	}
 	header, err := c.header(ctx, at)
 	if err != nil {
@@ -111,8 +111,7 @@ func (c *core) open(ctx context.Context, at target, query url.Values) (*wsock.Co
 		Compression:  c.set.compression,
 	})
 	if err != nil {
-		var refused *wsock.HandshakeError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*wsock.HandshakeError](err); ok {
 			return fail(refused.Status, refused.Err)
 		}
 		return fail(0, err)
@@ -149,7 +148,7 @@ func (c *core) connect(ctx context.Context) error {
 	generation := c.host.generation()
 	err := c.sess.Connect(ctx)
 	if err != nil && ctx.Err() == nil {
-		err = c.host.undo(c, generation, err)
+		err = c.host.undo(ctx, c, generation, err)
 	}
 	return c.convert("connect", err)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/openenv-go/openenv/internal/session"
 	"github.com/openenv-go/openenv/internal/wire"
@@ -83,17 +84,14 @@ type FieldError struct {
 
 // String is "message: Field required".
 func (f FieldError) String() string {
-	text := ""
-	for i, part := range f.Loc {
-		if i > 0 {
-			text += "."
-		}
-		text += fmt.Sprint(part)
-	}
-	if text == "" {
+	if len(f.Loc) == 0 {
 		return f.Msg
 	}
-	return text + ": " + f.Msg
+	path := make([]string, len(f.Loc))
+	for i, part := range f.Loc {
+		path[i] = fmt.Sprint(part)
+	}
+	return strings.Join(path, ".") + ": " + f.Msg
 }
 
 // Fields returns the entries of a CodeValidation error, nil for others.

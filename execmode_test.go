@@ -215,7 +215,7 @@ func TestExecModeErrorText(t *testing.T) {
 
 func TestFacesAreTheSamePointers(t *testing.T) {
 	env := generic(t, "localhost:1")
-	if env.Async() != env.Async() || env.Async().Sync() != env {
+	if face := env.Async(); face != env.Async() || face.Sync() != env {
 		t.Error("Async and Sync do not lead to the same pointers")
 	}
 }

@@ -233,7 +233,7 @@ func failed[T any](err error) *Future[T] {
 // of their own, not somebody else's cancellation.
 func abandoned(ctx context.Context, err error) error {
 	if ownCtx(ctx, err) {
-		return fmt.Errorf("%w: %v", ErrAbandoned, err)
+		return fmt.Errorf("%w: %s", ErrAbandoned, err.Error())
 	}
 	return err
 }

@@ -79,7 +79,7 @@ func TestFutureTable(t *testing.T) {
 				}
 				err := tt.touch(t.Context(), f)
 				switch {
-				case tt.err == modeError:
+				case errors.Is(tt.err, modeError):
 					if refused := as[*openenv.ExecModeError](t, tt.method, err); !refused.Pending || refused.Op != "step" {
 						t.Errorf("error says %+v", refused)
 					}
@@ -229,9 +229,9 @@ func TestRefusedClaimIsTheOutcome(t *testing.T) {
 		f := env.Async().Step(do(1)).Start(t.Context())
 		for range 2 {
 			_, err := f.Result()
-			as[*openenv.ExecModeError](t, "Result", err)
+			wantAs[*openenv.ExecModeError](t, "Result", err)
 			_, err = f.Get(t.Context())
-			as[*openenv.ExecModeError](t, "Get", err)
+			wantAs[*openenv.ExecModeError](t, "Get", err)
 		}
 		synctest.Wait()
 		seen.want(t, "reset")

@@ -1,9 +1,12 @@
 package openenv_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -153,6 +156,12 @@ func as[E error](t *testing.T, what string, err error) E {
 	return found
 }
 
+// wantAs is as for a test that needs no more than the type.
+func wantAs[E error](t *testing.T, what string, err error) {
+	t.Helper()
+	_ = as[E](t, what, err)
+}
+
 func wantIs(t *testing.T, what string, err, target error) {
 	t.Helper()
 	if !errors.Is(err, target) {
@@ -189,7 +198,7 @@ type fakeProvider struct {
 	busy     bool
 }
 
-func (p *fakeProvider) call(name string, ctx context.Context, f func(context.Context) error) error {
+func (p *fakeProvider) call(ctx context.Context, name string, f func(context.Context) error) error {
 	p.mu.Lock()
 	p.calls = append(p.calls, name)
 	if p.busy {
@@ -209,10 +218,10 @@ func (p *fakeProvider) call(name string, ctx context.Context, f func(context.Con
 }
 
 func (p *fakeProvider) Start(ctx context.Context) (provider.Endpoint, error) {
-	return p.endpoint, p.call("start", ctx, p.start)
+	return p.endpoint, p.call(ctx, "start", p.start)
 }
-func (p *fakeProvider) WaitReady(ctx context.Context) error { return p.call("ready", ctx, p.ready) }
-func (p *fakeProvider) Stop(ctx context.Context) error      { return p.call("stop", ctx, p.stop) }
+func (p *fakeProvider) WaitReady(ctx context.Context) error { return p.call(ctx, "ready", p.ready) }
+func (p *fakeProvider) Stop(ctx context.Context) error      { return p.call(ctx, "stop", p.stop) }
 
 func (p *fakeProvider) count(name string) int {
 	p.mu.Lock()
@@ -229,8 +238,36 @@ func (p *fakeProvider) count(name string) int {
 func (p *fakeProvider) log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	log := "[" + strings.Join(p.calls, "→") + "]"
 	if p.overlaps > 0 {
-		return fmt.Sprint(p.calls, " with ", p.overlaps, " overlaps")
+		log += fmt.Sprintf(" with %d overlaps", p.overlaps)
 	}
-	return fmt.Sprint(p.calls)
+	return log
+}
+
+// logBuffer collects a log.
+type logBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+// logger writes to the buffer, debug messages included if wanted.
+func (l *logBuffer) logger(debug bool) *slog.Logger {
+	level := slog.LevelInfo
+	if debug {
+		level = slog.LevelDebug
+	}
+	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: level}))
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -40,7 +41,8 @@ type Schema struct {
 }
 
 // Health asks the server for its health. Like the other information calls it uses
-// HTTP, takes no turn, claims nothing and is bounded by ctx and the message timeout.
+// HTTP, takes no turn, claims nothing and is bounded by ctx and, once the server is
+// there, by the message timeout.
 // A status that is not a success is a *ConnectError with that status.
 func (c *Client[A, O, S]) Health(ctx context.Context) (Health, error) {
 	return call[Health](ctx, c, "health", http.MethodGet, "/health", nil)
@@ -156,9 +158,7 @@ func (c *core) fetch(ctx context.Context, at target, method, address string, bod
 	if err != nil {
 		return nil, 0, err
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
@@ -186,17 +186,24 @@ func (c *core) readBody(ctx context.Context, resp *http.Response) ([]byte, int, 
 	return data, resp.StatusCode, nil
 }
 
-// transportError drops the address that net/http puts around an error, since it can
-// carry secrets, and prefers the reason why ctx ended.
+// transportError prefers the reason why ctx ended, and leaves out addresses.
 func transportError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctxError(ctx)
 	}
-	var ue *url.Error
-	if errors.As(err, &ue) {
-		return ue.Err
+	return withoutURL(err)
+}
+
+// withoutURL drops the address that net/http, or a transport of the user, puts around
+// an error: it can carry secrets.
+func withoutURL(err error) error {
+	for {
+		outer, ok := errors.AsType[*url.Error](err)
+		if !ok {
+			return err
+		}
+		err = outer.Err
 	}
-	return err
 }
 
 // statusError says what the server said: OpenEnv servers answer {"detail": …}.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,8 +96,8 @@ func (c *core) intercepted(ctx context.Context, t *session.Turn, x *session.Exch
 		}
 		return outcome
 	}
-	for i := len(c.set.interceptors) - 1; i >= 0; i-- {
-		inner, intercept := next, c.set.interceptors[i]
+	for _, intercept := range slices.Backward(c.set.interceptors) {
+		inner := next
 		next = func(ctx context.Context) error { return intercept(ctx, call, inner) }
 	}
 	err := next(t.Enter(ctx))

@@ -208,7 +208,7 @@ func TestCleanSessionEndsUnderState(t *testing.T) {
 			answer(p)
 		})
 		_, err := env.State(t.Context())
-		as[*openenv.ConnectError](t, "State", err)
+		wantAs[*openenv.ConnectError](t, "State", err)
 		if _, err := env.Step(t.Context(), do(1)); err != nil {
 			t.Errorf("Step: %v", err)
 		}
@@ -231,9 +231,9 @@ func TestWhatClearsALoss(t *testing.T) {
 		mustReset(t, env)
 		synctest.Wait()
 		_, err := env.Reset(t.Context())
-		as[*openenv.ServerError](t, "Reset", err)
+		wantAs[*openenv.ServerError](t, "Reset", err)
 		_, err = env.Step(t.Context(), do(1))
-		as[*openenv.SessionLostError](t, "Step after a failed reset", err)
+		wantAs[*openenv.SessionLostError](t, "Step after a failed reset", err)
 		mustReset(t, env)
 		if _, err := env.Step(t.Context(), do(1)); err != nil {
 			t.Error(err)
@@ -256,10 +256,10 @@ func TestFailedConnectKeepsTheLoss(t *testing.T) {
 			}
 		})
 		_, err := env.Step(t.Context(), do(1))
-		as[*openenv.SessionLostError](t, "Step", err)
+		wantAs[*openenv.SessionLostError](t, "Step", err)
 		wantIs(t, "Connect", env.Connect(t.Context()), openenv.ErrCapacity)
 		_, err = env.Step(t.Context(), do(1))
-		as[*openenv.SessionLostError](t, "Step after a failed Connect", err)
+		wantAs[*openenv.SessionLostError](t, "Step after a failed Connect", err)
 		if err := env.Connect(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // Option configures a client. The children of a client have the same options.
-type Option interface{ apply(*settings) error }
+type Option interface{ apply(s *settings) error }
 
 type optionFunc func(*settings) error
 
@@ -180,7 +180,9 @@ func WithProxy(policy func(*http.Request) (*url.URL, error)) Option {
 }
 
 // NoProxy is the policy of direct connections.
-func NoProxy(*http.Request) (*url.URL, error) { return nil, nil }
+func NoProxy(*http.Request) (*url.URL, error) {
+	return nil, nil //nolint:nilnil // no proxy and no error: net/http's own convention
+}
 
 // ProxyURL is the policy of one fixed proxy: http, https or socks5.
 func ProxyURL(u *url.URL) func(*http.Request) (*url.URL, error) { return http.ProxyURL(u) }

@@ -120,7 +120,7 @@ func TestPipeliningErrorFrame(t *testing.T) {
 		for i, f := range fs {
 			res, err := f.Await(t.Context())
 			if i == 1 {
-				as[*openenv.ServerError](t, "step 1", err)
+				wantAs[*openenv.ServerError](t, "step 1", err)
 			} else if err != nil || res.Observation["n"] != float64(i) {
 				t.Errorf("step %d: %v, %v", i, res, err)
 			}

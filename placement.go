@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/openenv-go/openenv/internal/netx"
 	"github.com/openenv-go/openenv/internal/session"
 	"github.com/openenv-go/openenv/internal/wire"
 	"github.com/openenv-go/openenv/provider"
@@ -155,6 +156,7 @@ func (h *host) adopt(endpoint provider.Endpoint, fresh []*replica) {
 	}
 	for i, r := range fresh {
 		if old := known[r.base.String()]; old != nil {
+			old.base = r.base // its query may have changed: a token, say
 			fresh[i] = old
 		}
 	}
@@ -176,31 +178,31 @@ func (c *core) keepalive(at target) (interval, timeout time.Duration) {
 	return interval, timeout
 }
 
-// replicaOf is where c lives, else where a first session would; nil without a server.
-func (h *host) replicaOf(c *core) *replica {
+// baseOf is where c lives, else where a first session would; nil without a server.
+func (h *host) baseOf(c *core) *netx.Base {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if r := h.placed[c]; r != nil {
-		return r
+		return r.base
 	}
 	if len(h.replicas) == 0 {
 		return nil
 	}
-	return h.replicas[0]
+	return h.replicas[0].base
 }
 
 // baseURL is the server's address, empty while there is none.
 func (c *core) baseURL() string {
-	if r := c.host.replicaOf(c); r != nil {
-		return r.base.String()
+	if base := c.host.baseOf(c); base != nil {
+		return base.String()
 	}
 	return ""
 }
 
 // socketURL is the socket's address for errors.
 func (c *core) socketURL() string {
-	if r := c.host.replicaOf(c); r != nil {
-		return r.base.SocketString()
+	if base := c.host.baseOf(c); base != nil {
+		return base.SocketString()
 	}
 	return "provider"
 }

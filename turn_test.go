@@ -14,10 +14,10 @@ import (
 	"github.com/openenv-go/openenv/openenvtest"
 )
 
-// around makes an interceptor that runs f around the operation op and lets others pass.
-func around(op string, f func(ctx context.Context, next func(context.Context) error) error) openenv.Option {
+// aroundStep makes an interceptor that runs f around Step and lets others pass.
+func aroundStep(f func(ctx context.Context, next func(context.Context) error) error) openenv.Option {
 	return openenv.WithInterceptor(func(ctx context.Context, call *openenv.Call, next func(context.Context) error) error {
-		if call.Op != op {
+		if call.Op != "step" {
 			return next(ctx)
 		}
 		return f(ctx, next)
@@ -34,7 +34,7 @@ func goroutineID() string {
 func TestBlockingCallRunsOnTheCallersGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		ran := ""
-		env, _ := scripted(t, answer, around("step", func(ctx context.Context, next func(context.Context) error) error {
+		env, _ := scripted(t, answer, aroundStep(func(ctx context.Context, next func(context.Context) error) error {
 			ran = goroutineID()
 			return next(ctx)
 		}))
@@ -53,7 +53,7 @@ func TestTurnInsideAnInterceptor(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var seen record
 		var env *openenv.GenericClient
-		env, _ = scripted(t, seen.play(time.Second), around("step", func(ctx context.Context, next func(context.Context) error) error {
+		env, _ = scripted(t, seen.play(time.Second), aroundStep(func(ctx context.Context, next func(context.Context) error) error {
 			if _, err := env.State(ctx); err != nil {
 				t.Errorf("before: %v", err)
 			}
@@ -176,14 +176,17 @@ func TestLeakedTurnIsOrdinary(t *testing.T) {
 		var seen record
 		env, _ := scripted(t, seen.play(time.Second))
 		var kept context.Context
-		if _, err := openenv.Defer(env, func(ctx context.Context) (int, error) { kept = context.WithoutCancel(ctx); return 0, nil }).Get(t.Context()); err != nil {
+		if _, err := openenv.Defer(env, func(ctx context.Context) (int, error) {
+			kept = context.WithoutCancel(ctx) //nolint:fatcontext // what is kept is the subject of the test
+			return 0, nil
+		}).Get(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if env.ExecMode() != openenv.ExecBlocking {
 			t.Fatalf("mode is %v", env.ExecMode())
 		}
 		_, err := env.Async().State().Await(kept)
-		as[*openenv.ExecModeError](t, "async call with a kept ctx", err)
+		wantAs[*openenv.ExecModeError](t, "async call with a kept ctx", err)
 		ahead := make(chan error, 1)
 		go func() { _, err := env.Reset(t.Context()); ahead <- err }()
 		synctest.Wait()
@@ -248,7 +251,7 @@ func TestCallsLeftInsideClaimTheirFace(t *testing.T) {
 			t.Errorf("the call in progress: %v", err)
 		}
 		_, err = second.Await(t.Context())
-		as[*openenv.ExecModeError](t, "the call that waited", err)
+		wantAs[*openenv.ExecModeError](t, "the call that waited", err)
 		seen.want(t, `step{"n":1}`)
 	})
 }
@@ -258,7 +261,7 @@ func TestInterceptorCallsItsOwnOperation(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var seen record
 		var env *openenv.GenericClient
-		env, _ = scripted(t, seen.play(0), around("step", func(ctx context.Context, next func(context.Context) error) error {
+		env, _ = scripted(t, seen.play(0), aroundStep(func(ctx context.Context, next func(context.Context) error) error {
 			for name, call := range map[string]func() error{
 				"blocking": func() error { _, err := env.Step(ctx, do(9)); return err },
 				"async":    func() error { _, err := env.Async().Step(do(9)).Await(ctx); return err },
@@ -286,7 +289,7 @@ func TestCallerLeavesWhileACallInsideGoesOn(t *testing.T) {
 		var env *openenv.GenericClient
 		inside := make(chan error, 1)
 		env, _ = scripted(t, (&record{}).play(time.Hour), openenv.WithMessageTimeout(0), openenv.WithPingInterval(0),
-			around("step", func(ctx context.Context, next func(context.Context) error) error {
+			aroundStep(func(ctx context.Context, _ func(context.Context) error) error {
 				go func() { _, err := env.State(context.WithoutCancel(ctx)); inside <- err }()
 				synctest.Wait()
 				<-ctx.Done()
@@ -375,7 +378,7 @@ func TestDerivedClient(t *testing.T) {
 			t.Errorf("an inherited verb: %v", err)
 		}
 		_, err = parent.Async().Shout("late").Await(t.Context())
-		as[*openenv.ExecModeError](t, "the other face of a blocking client", err)
+		wantAs[*openenv.ExecModeError](t, "the other face of a blocking client", err)
 	})
 }
 
@@ -385,7 +388,7 @@ func TestTurnInsideAPipelinedStep(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var env *openenv.GenericClient
 		env, _ = scripted(t, (&record{}).play(time.Second), openenv.WithPipelining(4),
-			around("step", func(ctx context.Context, next func(context.Context) error) error {
+			aroundStep(func(ctx context.Context, next func(context.Context) error) error {
 				if err := next(ctx); err != nil {
 					return err
 				}

@@ -1,6 +1,7 @@
 package openenv
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -80,7 +81,7 @@ func resetData(params []ResetParam) (Object, error) {
 	data := make(Object, len(params))
 	for _, p := range params {
 		if p.key == "" {
-			return nil, fmt.Errorf("reset parameter with an empty name")
+			return nil, errors.New("reset parameter with an empty name")
 		}
 		if _, twice := data[p.key]; twice {
 			return nil, fmt.Errorf("reset parameter %q given twice", p.key)

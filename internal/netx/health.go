@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -18,9 +19,7 @@ func Health(ctx context.Context, client *http.Client, base *Base, header http.He
 	if err != nil {
 		return err
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	resp, err := client.Do(req)
 	if err != nil {
 		if ue, ok := errors.AsType[*url.Error](err); ok {
@@ -36,7 +35,9 @@ func Health(ctx context.Context, client *http.Client, base *Base, header http.He
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("HTTP status %d", resp.StatusCode)
 	}
-	var h struct{ Status string }
+	var h struct {
+		Status string `json:"status"`
+	}
 	if err := json.Unmarshal(body, &h); err != nil {
 		return errors.New("answer is not the health of an OpenEnv server")
 	}

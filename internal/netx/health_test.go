@@ -20,7 +20,7 @@ import (
 func answer(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
-		io.WriteString(w, body)
+		_, _ = io.WriteString(w, body)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestHealthRequest(t *testing.T) {
 	var got atomic.Pointer[http.Request]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got.Store(r)
-		io.WriteString(w, `{"status":"healthy"}`)
+		_, _ = io.WriteString(w, `{"status":"healthy"}`)
 	}))
 	defer server.Close()
 	header := http.Header{"Authorization": {"Bearer t"}, "X-Two": {"a", "b"}}
@@ -107,7 +107,7 @@ func serveMemory(t *testing.T, h http.Handler) *http.Client {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		server.Serve(l)
+		_ = server.Serve(l)
 	}()
 	transport := l.Transport()
 	t.Cleanup(func() {
@@ -129,9 +129,9 @@ func TestPollHealthWaitsForTheServer(t *testing.T) {
 			case passed < time.Second:
 				w.WriteHeader(http.StatusServiceUnavailable)
 			case passed < 2*time.Second:
-				io.WriteString(w, "<html>starting</html>")
+				_, _ = io.WriteString(w, "<html>starting</html>")
 			default:
-				io.WriteString(w, `{"status":"healthy"}`)
+				_, _ = io.WriteString(w, `{"status":"healthy"}`)
 			}
 		}))
 		if err := netx.PollHealth(t.Context(), client, parse(t, memory), nil, func() error { return nil }); err != nil {

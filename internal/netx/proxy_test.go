@@ -33,7 +33,7 @@ type record struct {
 	list []string
 }
 
-func (r *record) add(format string, args ...any) {
+func (r *record) addf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = append(r.list, fmt.Sprintf(format, args...))
@@ -50,7 +50,7 @@ func upstream(t *testing.T, secure bool) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/health" {
-			io.WriteString(w, `{"status":"healthy"}`)
+			_, _ = io.WriteString(w, `{"status":"healthy"}`)
 			return
 		}
 		c, err := websocket.Accept(w, r, nil)
@@ -59,9 +59,9 @@ func upstream(t *testing.T, secure bool) *httptest.Server {
 		}
 		defer c.CloseNow()
 		if kind, text, err := c.Read(r.Context()); err == nil {
-			c.Write(r.Context(), kind, text)
+			_ = c.Write(r.Context(), kind, text)
 		}
-		c.Read(r.Context()) // the client's close
+		_, _, _ = c.Read(r.Context()) // the client's close
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail on purpose
 	if secure {
@@ -78,9 +78,9 @@ func httpProxy(t *testing.T, to string, secure bool) (*url.URL, *record) {
 	t.Helper()
 	seen := new(record)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		seen.add("%s %s%s", r.Method, r.RequestURI, strings.TrimSuffix(" "+r.Header.Get("Proxy-Authorization"), " "))
+		seen.addf("%s %s%s", r.Method, r.RequestURI, strings.TrimSuffix(" "+r.Header.Get("Proxy-Authorization"), " "))
 		if r.Method != http.MethodConnect {
-			io.WriteString(w, `{"status":"healthy"}`)
+			_, _ = io.WriteString(w, `{"status":"healthy"}`)
 			return
 		}
 		out, err := net.Dial("tcp", to)
@@ -94,7 +94,7 @@ func httpProxy(t *testing.T, to string, secure bool) (*url.URL, *record) {
 			out.Close()
 			return
 		}
-		io.WriteString(in, "HTTP/1.1 200 OK\r\n\r\n")
+		_, _ = io.WriteString(in, "HTTP/1.1 200 OK\r\n\r\n")
 		splice(in, out) // the client has waited for the answer: nothing is buffered
 	}))
 	s.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail on purpose
@@ -115,8 +115,8 @@ func httpProxy(t *testing.T, to string, secure bool) (*url.URL, *record) {
 // runtime would move the bytes through pipes that it keeps.
 func splice(a, b net.Conn) {
 	var both sync.WaitGroup
-	both.Go(func() { io.Copy(struct{ io.Writer }{b}, struct{ io.Reader }{a}); b.Close() })
-	io.Copy(struct{ io.Writer }{a}, struct{ io.Reader }{b})
+	both.Go(func() { _, _ = io.Copy(struct{ io.Writer }{b}, struct{ io.Reader }{a}); b.Close() })
+	_, _ = io.Copy(struct{ io.Writer }{a}, struct{ io.Reader }{b})
 	a.Close()
 	both.Wait()
 }
@@ -253,7 +253,7 @@ func TestNoPolicyIsDirect(t *testing.T) {
 	setProxyVariables(t, map[string]string{"HTTP_PROXY": proxy.String()})
 	for name, policy := range map[string]netx.ProxyFunc{
 		"no policy": nil,
-		"no proxy":  func(*http.Request) (*url.URL, error) { return nil, nil },
+		"no proxy":  fixed(nil),
 	} {
 		base, direct := network(server, proxy)
 		base.Proxy = http.ProxyFromEnvironment // what the policy replaces
@@ -351,8 +351,8 @@ func TestProxyRefuses(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			proxy := tcpServer(t, func(c net.Conn) {
-				http.ReadRequest(bufio.NewReader(c))
-				io.WriteString(c, test.answer)
+				_, _ = http.ReadRequest(bufio.NewReader(c))
+				_, _ = io.WriteString(c, test.answer)
 			})
 			proxy.User = url.UserPassword("me", "s3cret")
 			err := echoOver(t.Context(), upgrades(t, new(http.Transport), fixed(proxy)), "ws://env.test/ws?token=s3cret")
@@ -420,10 +420,10 @@ func TestCancelInTheMiddle(t *testing.T) {
 			reached, freed := make(chan struct{}), make(chan struct{})
 			silent := tcpServer(t, func(c net.Conn) {
 				defer close(freed)
-				c.Read(make([]byte, 4096))
-				io.WriteString(c, test.answer)
+				_, _ = c.Read(make([]byte, 4096))
+				_, _ = io.WriteString(c, test.answer)
 				close(reached)
-				io.Copy(io.Discard, c)
+				_, _ = io.Copy(io.Discard, c)
 			})
 			base := &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, network, silent.Host)

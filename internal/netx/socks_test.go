@@ -22,15 +22,15 @@ func socksProxy(t *testing.T, to, password string, refuse byte) (*url.URL, *reco
 	seen := new(record)
 	u := tcpServer(t, func(c net.Conn) {
 		asked, refusal := socksRequest(c, password)
-		seen.add("%s", asked)
+		seen.addf("%s", asked)
 		if refusal == nil && refuse != 0 {
 			refusal = []byte{5, refuse, 0, 1, 0, 0, 0, 0, 0, 0}
 		}
 		if refusal != nil {
-			c.Write(refusal)
+			_, _ = c.Write(refusal)
 			return
 		}
-		c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+		_, _ = c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
 		out, err := net.Dial("tcp", to)
 		if err != nil {
 			t.Errorf("dial: %v", err)
@@ -47,22 +47,22 @@ func socksProxy(t *testing.T, to, password string, refuse byte) (*url.URL, *reco
 func socksRequest(c net.Conn, password string) (asked string, refusal []byte) {
 	read := func(n int) []byte {
 		b := make([]byte, n)
-		io.ReadFull(c, b)
+		_, _ = io.ReadFull(c, b) // what is missing is zero, and refused
 		return b
 	}
 	methods := read(int(read(2)[1]))
 	if password == "" {
-		c.Write([]byte{5, 0})
+		_, _ = c.Write([]byte{5, 0})
 	} else {
 		if !slices.Contains(methods, 2) {
 			return "no password offered", []byte{5, 0xFF}
 		}
-		c.Write([]byte{5, 2})
+		_, _ = c.Write([]byte{5, 2})
 		user := read(int(read(2)[1]))
 		if got := string(user) + ":" + string(read(int(read(1)[0]))); got != password {
 			return "wrong password", []byte{1, 1}
 		}
-		c.Write([]byte{1, 0})
+		_, _ = c.Write([]byte{1, 0})
 	}
 	var host string
 	switch kind := read(4)[3]; kind {

@@ -69,7 +69,7 @@ func (t *tunneler) dialVia(ctx context.Context, via *url.URL, network, addr stri
 		if err != nil {
 			return nil, fmt.Errorf("proxy %s: %w", via.Host, err)
 		}
-		return d.(proxy.ContextDialer).DialContext(ctx, network, addr)
+		return d.(proxy.ContextDialer).DialContext(ctx, network, addr) //nolint:forcetypeassert // as FromURL documents for SOCKS
 	default:
 		return nil, fmt.Errorf("proxy %s: scheme %q is none of http, https, socks5, socks5h", via.Host, via.Scheme)
 	}
@@ -91,7 +91,7 @@ func (t *tunneler) dialVia(ctx context.Context, via *url.URL, network, addr stri
 
 // connect asks the proxy behind conn for a tunnel to addr.
 func connect(ctx context.Context, conn net.Conn, via *url.URL, addr string) error {
-	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
 	if via.User != nil {
@@ -103,7 +103,7 @@ func connect(ctx context.Context, conn net.Conn, via *url.URL, addr string) erro
 		return ctxOr(ctx, err)
 	}
 	br := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(br, req)
+	resp, err := http.ReadResponse(br, req) //nolint:bodyclose // what follows is the tunnel, or is closed with conn
 	if err != nil {
 		return ctxOr(ctx, err)
 	}

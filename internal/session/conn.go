@@ -90,9 +90,9 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 	}
 	typ, err := wire.ReplyType(buf.Bytes())
 	if binary {
-		err = errors.New("binary message, the protocol has text only")
+		typ, err = "", errors.New("binary message, the protocol has text only")
 	}
-	if refused := refusal(typ, err, buf); refused != nil {
+	if refused := refusal(typ, buf); refused != nil {
 		wire.PutBuffer(buf)
 		c.refuse(refused)
 		return
@@ -151,15 +151,14 @@ func (c *conn) refuse(refused *RefusedError) {
 }
 
 // refusal returns the error of a frame by which the server gives up the session.
-func refusal(typ string, err error, buf *bytes.Buffer) *RefusedError {
-	if err != nil || typ != wire.TypeError {
+func refusal(typ string, buf *bytes.Buffer) *RefusedError {
+	if typ != wire.TypeError {
 		return nil
 	}
-	frame, err := wire.DecodeError(buf.Bytes())
-	if err != nil || !wire.EndsSession(frame.Code) {
-		return nil
+	if frame, err := wire.DecodeError(buf.Bytes()); err == nil && wire.EndsSession(frame.Code) {
+		return &RefusedError{Frame: frame}
 	}
-	return &RefusedError{Frame: frame}
+	return nil
 }
 
 func frameError(err error, buf *bytes.Buffer) *FrameError {
@@ -172,8 +171,9 @@ func (o Op) replyType() string {
 		return wire.TypeObservation
 	case OpTool, OpToolList:
 		return wire.TypeMCP
+	default:
+		return wire.TypeState
 	}
-	return wire.TypeState
 }
 
 // push takes a place among the waiters; the caller holds mu and writing.

@@ -7,6 +7,7 @@ import (
 	"github.com/openenv-go/openenv/internal/wire"
 )
 
+// The reasons why a call got no reply, or no turn.
 var (
 	ErrClosed         = errors.New("client is closed")
 	ErrMessageTimeout = errors.New("no reply within the message timeout")

@@ -23,7 +23,7 @@ type Plan struct {
 	// Next reports, after a failure, whether there is another place to try at once.
 	Next func(ctx context.Context, err error) bool
 	// GiveUp is told the last failure and returns the error to report.
-	GiveUp func(err error) error
+	GiveUp func(ctx context.Context, err error) error
 }
 
 // fly makes the connection that every waiting caller gets. It runs on the
@@ -33,7 +33,7 @@ func (s *Session) fly(ctx context.Context, f *flight) {
 	plan := s.cfg.Plan()
 	f.conn, f.err = s.dialWithRetry(ctx, plan)
 	if f.err != nil && ctx.Err() == nil && plan.GiveUp != nil {
-		f.err = plan.GiveUp(f.err)
+		f.err = plan.GiveUp(ctx, f.err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,6 +33,6 @@ type Origin interface {
 // socketOrigin is a session that lives and dies with its socket.
 type socketOrigin struct{}
 
-func (socketOrigin) Acquire(context.Context) (url.Values, error) { return nil, nil }
+func (socketOrigin) Acquire(context.Context) (url.Values, error) { return url.Values{}, nil }
 func (socketOrigin) Lost(error) Fate                             { return FateGone }
 func (socketOrigin) Release(context.Context) error               { return nil }

@@ -39,8 +39,7 @@ func (s *Session) RoundTrip(ctx context.Context, t *Turn, x *Exchange) error {
 		}
 		// Nothing was written: a connection that had died unnoticed is replaced, once,
 		// as long as acquire finds no episode lost with it.
-		var died *ConnError
-		if !errors.As(err, &died) {
+		if _, died := errors.AsType[*ConnError](err); !died {
 			return err
 		}
 	}

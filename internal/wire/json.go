@@ -102,7 +102,10 @@ const maxPooled = 1 << 20
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // GetBuffer returns an empty buffer; PutBuffer takes it back.
-func GetBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+func GetBuffer() *bytes.Buffer {
+	b, _ := buffers.Get().(*bytes.Buffer) // never anything else
+	return b
+}
 
 // PutBuffer makes b available for reuse. Its bytes must not be used afterwards.
 func PutBuffer(b *bytes.Buffer) {
@@ -126,7 +129,7 @@ func appendObject(buf *bytes.Buffer, v any) error {
 }
 
 func kindName(k jsontext.Kind) string {
-	switch k {
+	switch k { //nolint:exhaustive // the rest is no value
 	case '{':
 		return "object"
 	case '[':

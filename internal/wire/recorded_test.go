@@ -100,8 +100,8 @@ func TestRecordedRepliesDecodeAsTheirTypeSays(t *testing.T) {
 	seen := map[string]int{}
 	for _, frame := range replies(t) {
 		var want struct {
-			Type string
-			Data map[string]any
+			Type string         `json:"type"`
+			Data map[string]any `json:"data"`
 		}
 		if err := json.Unmarshal(frame, &want); err != nil {
 			t.Fatal(err)

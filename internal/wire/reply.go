@@ -133,8 +133,8 @@ func DecodeError(b []byte) (Error, error) {
 		return Error{}, err
 	}
 	var data map[string]any
-	if err := unmarshal(f.Data, &data, Float64); err != nil {
-		return Error{Message: string(f.Data)}, nil
+	if unmarshal(f.Data, &data, Float64) != nil {
+		return Error{Message: string(f.Data)}, nil //nolint:nilerr // well-formed data of another shape
 	}
 	e := Error{Details: data}
 	if s, ok := data["code"].(string); ok {

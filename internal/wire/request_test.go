@@ -98,6 +98,45 @@ func TestParseRequestCopies(t *testing.T) {
 	}
 }
 
+// A server takes the data of a usual step without parsing the frame: what comes
+// back is one JSON value if, and only if, the frame is that step.
+func TestStepData(t *testing.T) {
+	for _, test := range []struct {
+		name, frame string
+		want        string
+		ok          bool
+	}{
+		{"our client's", `{"type":"step","data":{"message":"hi"}}`, `{"message":"hi"}`, true},
+		{"the Python client's", `{"type": "step", "data": {"message": "hi", "metadata": {}}}`, `{"message": "hi", "metadata": {}}`, true},
+		{"null data", `{"type":"step","data":null}`, `null`, true},
+		{"a key behind the data", `{"type":"step","data":{},"extra":1}`, `{},"extra":1`, true},
+		{"no data", `{"type":"step","data":}`, ``, true},
+		{"two frames", `{"type":"step","data":{}}{"type":"step","data":{}}`, `{}}{"type":"step","data":{}`, true},
+		{"other spaces", `{ "type":"step","data":{}}`, ``, false},
+		{"a newline at the end", `{"type":"step","data":{}}` + "\n", ``, false},
+		{"half a frame", `{"type":"step","data":{"a":[1`, ``, false},
+		{"the opening alone", `{"type":"step","data":`, ``, false},
+		{"data first", `{"data":{},"type":"step"}`, ``, false},
+		{"another type", `{"type":"reset","data":{}}`, ``, false},
+		{"nothing", ``, ``, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, ok := wire.StepData([]byte(test.frame))
+			if ok != test.ok || string(got) != test.want {
+				t.Errorf("got %s, %v, want %s, %v", got, ok, test.want, test.ok)
+			}
+			if !ok {
+				return
+			}
+			req, err := wire.ParseRequest([]byte(test.frame))
+			step := err == nil && req.Type == wire.TypeStep && req.Extra == nil && string(req.Data) == string(got)
+			if step != got.IsValid() {
+				t.Errorf("%s is one value: %v, but the frame is %+v, %v", got, got.IsValid(), req, err)
+			}
+		})
+	}
+}
+
 type (
 	textAction   struct{ Text string }
 	pointerOnly  struct{ n int }

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 
@@ -98,9 +99,7 @@ func appendReward(buf *bytes.Buffer, reward *float64) error {
 // AppendError appends an error frame. The details stand beside message and code.
 func AppendError(buf *bytes.Buffer, e Error) error {
 	data := make(map[string]any, len(e.Details)+2)
-	for k, v := range e.Details {
-		data[k] = v
-	}
+	maps.Copy(data, e.Details)
 	data["message"], data["code"] = e.Message, e.Code
 	buf.WriteString(`{"type":"error","data":`)
 	if err := json.MarshalWrite(buf, data, options); err != nil {

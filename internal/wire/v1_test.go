@@ -55,9 +55,9 @@ type (
 		Some     []string          `json:"some,omitempty"`
 		NoMap    map[string]int    `json:"no_map"`
 		Map      map[string]int    `json:"map,omitempty"`
-		Struct   node              `json:"struct,omitempty"`
+		Struct   node              `json:"struct,omitempty"` //nolint:modernize // has no effect, and must have none
 		Array    [2]bool           `json:"array,omitempty"`
-		When     time.Time         `json:"when,omitempty"`
+		When     time.Time         `json:"when,omitempty"` //nolint:modernize // has no effect, and must have none
 		WhenZero time.Time         `json:"when_zero,omitzero"`
 		Wait     time.Duration     `json:"wait"`
 		Bytes    []byte            `json:"bytes"`
@@ -65,7 +65,6 @@ type (
 		Quoted   int64             `json:"quoted,string"`
 		QuotedB  bool              `json:"quoted_b,string"`
 		QuotedS  string            `json:"quoted_s,string"`
-		QuotedL  []int             `json:"quoted_l,string"`
 		Number   json.Number       `json:"number"`
 		NumberP  *json.Number      `json:"number_p"`
 		NumberS  json.Number       `json:"number_s,string"`
@@ -82,7 +81,6 @@ type (
 		Addr     netip.Addr        `json:"addr"`
 		Big      *big.Int          `json:"big"`
 		Any      any               `json:"any"`
-		Dash     int               `json:"-,"`
 		Ignored  int               `json:"-"`
 		NoTag    float32
 		Ugly     string `json:"ugly name!"`
@@ -95,9 +93,9 @@ func TestEncodesLikeEncodingJSON(t *testing.T) {
 	full := everything{
 		inner: inner{"i", 1}, node: &node{1, &node{2, nil}}, Empty: "e", Zero: 1, False: true, List: []int{}, Some: []string{""}, NoMap: map[string]int{}, Map: map[string]int{"b": 1, "a": 2},
 		Struct: node{3, nil}, When: time.Date(2025, 1, 2, 3, 4, 5, 6, time.UTC), WhenZero: time.Unix(1, 0).UTC(), Wait: time.Second, Bytes: []byte("hi"),
-		Block: [3]byte{1, 2, 3}, Quoted: -5, QuotedB: true, QuotedS: `q"`, QuotedL: []int{1}, Number: "1.50", NumberP: new(json.Number("2e3")), NumberS: "7", NumberO: "0",
+		Block: [3]byte{1, 2, 3}, Quoted: -5, QuotedB: true, QuotedS: `q"`, Number: "1.50", NumberP: new(json.Number("2e3")), NumberS: "7", NumberO: "0",
 		Raw: json.RawMessage(` {"a" : [ 1.0 ]} `), Pair: pair{1, 2}, PairP: &pair{3, 4}, Boxed: boxed{5}, BoxedP: &boxed{6}, Level: 7, Levels: map[level]float32{2: 0.1, 10: 1e30},
-		ByInt: map[int]string{10: "x", 9: "y"}, Addr: netip.MustParseAddr("::1"), Big: big.NewInt(0).Lsh(big.NewInt(1), 100), Any: []any{1, "x", nil, map[string]any{"n": json.Number("1.0")}}, Dash: 1, Ignored: 2, NoTag: 0.1, Ugly: "u",
+		ByInt: map[int]string{10: "x", 9: "y"}, Addr: netip.MustParseAddr("::1"), Big: big.NewInt(0).Lsh(big.NewInt(1), 100), Any: []any{1, "x", nil, map[string]any{"n": json.Number("1.0")}}, Ignored: 2, NoTag: 0.1, Ugly: "u",
 	}
 	for _, test := range []struct {
 		name  string
@@ -244,5 +242,39 @@ func TestRefusesAmbiguousText(t *testing.T) {
 	}
 	if err := wire.Unmarshal([]byte(`{}`), nil, wire.Float64); err == nil || errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("nowhere to decode to: got %v", err)
+	}
+}
+
+// Struct tags that the JSON library calls malformed, and that encoding/json takes.
+// The types are made here because linters refuse them in a source.
+func TestSloppyTags(t *testing.T) {
+	field := func(name, tag string, typ reflect.Type) reflect.StructField {
+		return reflect.StructField{Name: name, Type: typ, Tag: reflect.StructTag(`json:"` + tag + `"`)}
+	}
+	number, list := reflect.TypeFor[int](), reflect.TypeFor[[]int]()
+	for name, fields := range map[string][]reflect.StructField{
+		"a comma at the end":     {field("A", "a,", number)},
+		"a dash and a comma":     {field("A", "-,", number)},
+		"an unknown option":      {field("A", "a,nosuch", number)},
+		"a list quoted":          {field("A", "a,string", list)},
+		"one name for two":       {field("A", "a", number), field("B", "a", number), field("C", "c", number)},
+		"an option in quotes":    {field("A", "a,'omitempty'", number)},
+		"characters out of line": {field("A", "a!b", number)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			typ := reflect.StructOf(fields)
+			for _, text := range []string{`{}`, `{"a":1}`, `{"a":[1]}`, `{"-":1}`, `{"A":1,"c":2}`, `{"a!b":1}`} {
+				want, got := reflect.New(typ), reflect.New(typ)
+				wantErr := json.Unmarshal([]byte(text), want.Interface())
+				err := wire.Unmarshal([]byte(text), got.Interface(), wire.Float64)
+				if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got.Interface(), want.Interface()) {
+					t.Errorf("%s: got %+v, %v, encoding/json says %+v, %v", text, got.Elem(), err, want.Elem(), wantErr)
+				}
+				wantText, _ := json.Marshal(want.Interface())
+				if gotText, err := wire.Marshal(want.Interface()); err != nil || !bytes.Equal(gotText, wantText) {
+					t.Errorf("encoded: got %s, %v, encoding/json says %s", gotText, err, wantText)
+				}
+			}
+		})
 	}
 }

@@ -18,10 +18,14 @@ func contextWithTimeout(t *testing.T, d time.Duration) (context.Context, context
 	return context.WithTimeout(t.Context(), d)
 }
 
+// zeros is a message that no socket buffer holds.
+var zeros = sync.OnceValue(func() []byte { return make([]byte, 32<<20) })
+
 // stuckWrite begins a write that the peer does not take, and returns its error.
 func stuckWrite(ctx context.Context, conn *wsock.Conn) <-chan error {
 	written := make(chan error, 1)
-	go func() { written <- conn.Write(ctx, make([]byte, 32<<20)) }()
+	text := zeros()
+	go func() { written <- conn.Write(ctx, text) }()
 	return written
 }
 
@@ -85,7 +89,7 @@ func TestCloseIsBoundedOverSockets(t *testing.T) {
 				if err := <-written; err == nil {
 					t.Error("a write that nobody took succeeded")
 				}
-				in.end(t)
+				_ = in.end(t)
 			})
 		}
 		all.Wait()
@@ -135,7 +139,7 @@ func TestCloseHandshake(t *testing.T) {
 		if _, err := raw.receive(); !errors.Is(err, io.EOF) {
 			t.Errorf("after the close frame: got %v, want %v", err, io.EOF)
 		}
-		in.end(t)
+		_ = in.end(t)
 	})
 }
 
@@ -162,7 +166,7 @@ func TestCloseAgain(t *testing.T) {
 				t.Errorf("close %d: got %v, the first got %v", i, err, errs[0])
 			}
 		}
-		in.end(t)
+		_ = in.end(t)
 		again := time.Now()
 		conn.Close(1001, "")
 		conn.Abort()
@@ -184,7 +188,7 @@ func TestCloseAfterThePeer(t *testing.T) {
 		if ce, ok := errors.AsType[*wsock.CloseError](atClient.end(t)); !ok || ce.Code != 4002 || ce.Reason != "first" {
 			t.Errorf("reader: got %v, want the peer's close frame", atClient.err)
 		}
-		atServer.end(t)
+		_ = atServer.end(t)
 		if err := client.Write(t.Context(), []byte("x")); err == nil {
 			t.Error("a write after the close succeeded")
 		}
@@ -212,8 +216,8 @@ func TestCloseFromBothEnds(t *testing.T) {
 				both.Go(func() { conn.Close(1000, "") })
 			}
 			both.Wait()
-			atClient.end(t)
-			atServer.end(t)
+			_ = atClient.end(t)
+			_ = atServer.end(t)
 			if passed := time.Since(start); passed > closeTimeout/2 {
 				t.Fatalf("took %v", passed)
 			}
@@ -240,7 +244,7 @@ func TestAbortFreesEverybody(t *testing.T) {
 			t.Error("the write succeeded")
 		}
 		<-closed
-		in.end(t)
+		_ = in.end(t)
 		if passed := time.Since(start); passed > 0 {
 			t.Errorf("took %v", passed)
 		}
@@ -296,7 +300,7 @@ func TestCancelInTheMiddleOfAWrite(t *testing.T) {
 				t.Fatalf("frame %d: got fin %v, %d bytes, %v", n, f.fin, len(f.payload), err)
 			}
 		}
-		raw.in.Discard(10) // into the next frame
+		_, _ = raw.in.Discard(10) // into the next frame
 		time.Sleep(time.Second)
 		start := time.Now()
 		cancel(reason)

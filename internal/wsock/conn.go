@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,11 +24,13 @@ type Conn struct {
 	alive *keepalive
 	opts  Options
 
-	guard guard
+	guard  guard
+	broken error // of the Write that failed: the library would let the next one wait for its end
 
-	cause     atomic.Pointer[error] // why this end gave up, before the library noticed
-	closeOnce sync.Once
-	closeErr  error
+	cause    atomic.Pointer[error] // why this end gave up, before the library noticed
+	closing  atomic.Bool
+	closed   chan struct{} // closed once the first Close or Abort has finished
+	closeErr error         // valid then
 }
 
 // Dial opens a WebSocket. ctx bounds the handshake only; redirects are not
@@ -44,7 +45,8 @@ func Dial(ctx context.Context, address string, client *http.Client, header http.
 		Jar:           client.Jar,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	c := &Conn{opts: opts}
+	c := &Conn{opts: opts, closed: make(chan struct{})}
+	//nolint:bodyclose // the library closes a body that is not the connection
 	ws, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
 		HTTPClient:      hc,
 		HTTPHeader:      header,
@@ -56,7 +58,7 @@ func Dial(ctx context.Context, address string, client *http.Client, header http.
 	})
 	if err != nil {
 		if up.lane != nil {
-			up.lane.Close()
+			_ = up.lane.Close()
 		}
 		return nil, handshakeError(ctx, resp, err)
 	}
@@ -108,7 +110,7 @@ type AcceptOptions struct {
 // Accept upgrades a server's request. On failure the response has been written.
 func Accept(w http.ResponseWriter, r *http.Request, accept AcceptOptions, opts Options) (*Conn, error) {
 	hw := &hijackWriter{ResponseWriter: w}
-	c := &Conn{opts: opts}
+	c := &Conn{opts: opts, closed: make(chan struct{})}
 	ws, err := websocket.Accept(hw, r, &websocket.AcceptOptions{
 		OriginPatterns:  accept.Origins,
 		Subprotocols:    accept.Subprotocols,
@@ -138,7 +140,10 @@ func (h *hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	conn.SetDeadline(time.Time{})
+	if err := conn.SetDeadline(time.Time{}); err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
 	h.lane = newLane(conn, false)
 	lc := &laneConn{Conn: conn, lane: h.lane}
 	brw.Writer.Reset(lc)
@@ -203,8 +208,7 @@ func (c *Conn) readError(err error) error {
 	if errors.Is(err, websocket.ErrMessageTooBig) {
 		return fmt.Errorf("%w of %d bytes", ErrTooBig, c.opts.ReadLimit)
 	}
-	var ce websocket.CloseError
-	if errors.As(err, &ce) {
+	if ce, ok := errors.AsType[websocket.CloseError](err); ok {
 		return &CloseError{Code: int(ce.Code), Reason: ce.Reason}
 	}
 	return fmt.Errorf("connection lost: %w", innermost(err))
@@ -216,9 +220,13 @@ func (c *Conn) Write(ctx context.Context, p []byte) error {
 	if err := ctx.Err(); err != nil {
 		return c.writeError(context.Cause(ctx))
 	}
+	if c.broken != nil {
+		return c.writeError(c.broken)
+	}
 	c.guard.begin(ctx)
 	err := c.write(p)
 	c.guard.end()
+	c.broken = err
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -261,24 +269,33 @@ func (c *Conn) giveUp(err error) { c.cause.CompareAndSwap(nil, &err) }
 // connection. A concurrent Read ends. It is idempotent, and concurrent calls wait
 // for the first.
 func (c *Conn) Close(code int, reason string) error {
-	c.closeOnce.Do(func() {
-		c.alive.stop()
-		limit := time.AfterFunc(c.opts.CloseTimeout, func() { c.lane.rwc.Close() })
-		c.closeErr = c.ws.Close(websocket.StatusCode(code), reason)
-		limit.Stop()
-		c.lane.Close()
+	c.once(func() error {
+		limit := time.AfterFunc(c.opts.CloseTimeout, c.lane.abort)
+		defer limit.Stop()
+		return c.ws.Close(websocket.StatusCode(code), reason)
 	})
 	return c.closeErr
 }
 
 // Abort drops the connection without a handshake. A concurrent Close ends at once.
 func (c *Conn) Abort() {
-	c.lane.rwc.Close()
-	c.closeOnce.Do(func() {
+	c.lane.abort()
+	c.once(c.ws.CloseNow)
+}
+
+// once runs the first close and lets the others wait for it, in a way that is a
+// durable block in the sense of testing/synctest, which a sync.Once is not. That
+// the peer was faster is no error.
+func (c *Conn) once(end func() error) {
+	if !c.closing.Swap(true) {
 		c.alive.stop()
-		c.closeErr = c.ws.CloseNow()
-		c.lane.Close()
-	})
+		if err := end(); !errors.Is(err, net.ErrClosed) {
+			c.closeErr = err
+		}
+		_ = c.lane.Close() // was closed already, unless the library failed to
+		close(c.closed)
+	}
+	<-c.closed
 }
 
 // innermost strips the layers of text that the library puts around a cause.

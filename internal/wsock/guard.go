@@ -20,6 +20,7 @@ type guard struct {
 	mu      sync.Mutex
 	timer   *time.Timer
 	ctx     context.Context // of the Write in progress, nil when none
+	began   time.Time
 	unwatch func() bool
 	watched bool
 }
@@ -30,7 +31,7 @@ func (g *guard) begin(ctx context.Context) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.ctx, g.watched = ctx, false
+	g.ctx, g.began, g.watched = ctx, time.Now(), false
 	if g.timer == nil {
 		g.timer = time.AfterFunc(guardAfter, g.fire)
 	} else {
@@ -52,20 +53,26 @@ func (g *guard) end() {
 	}
 }
 
-// fire first starts to watch the ctx, and the second time is the write timeout.
+// fire first starts to watch the ctx, and the second time is the write timeout. It
+// may come late, from the timer of an earlier Write: what counts is the time that
+// the one in progress has taken.
 func (g *guard) fire() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case g.ctx == nil:
-	case !g.watched:
+	taken, limit := time.Since(g.began), g.conn.opts.WriteTimeout
+	if g.ctx == nil || taken < guardAfter {
+		return
+	}
+	if !g.watched {
 		g.watched = true
 		g.unwatch = context.AfterFunc(g.ctx, g.conn.lane.abort)
-		if limit := g.conn.opts.WriteTimeout; limit > 0 {
-			g.timer.Reset(max(limit-guardAfter, 0))
-		}
+	}
+	switch {
+	case limit <= 0:
+	case taken < limit:
+		g.timer.Reset(limit - taken)
 	default:
-		g.conn.giveUp(fmt.Errorf("%w of %v", ErrWriteTimeout, g.conn.opts.WriteTimeout))
+		g.conn.giveUp(fmt.Errorf("%w of %v", ErrWriteTimeout, limit))
 		g.conn.lane.abort()
 	}
 }

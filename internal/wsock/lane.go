@@ -264,7 +264,7 @@ func (t *frameTracker) headerLen() int {
 }
 
 func (t *frameTracker) payloadLen() int64 {
-	size := 0
+	var size int
 	switch n := t.header[1] & 0x7F; n {
 	case 126:
 		size = 2

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -40,6 +38,9 @@ func TestKeepaliveEndsASilentConnection(t *testing.T) {
 					}
 					if f.op == opPing {
 						pings++
+					}
+					if pings > 10 {
+						t.Fatal("the silence is not noticed")
 					}
 				}
 				if err := in.end(t); !errors.Is(err, wsock.ErrKeepalive) {
@@ -88,7 +89,7 @@ func TestConnectionLives(t *testing.T) {
 						if f.op == opPing {
 							pings++
 							if test.pongs {
-								raw.send(frame{true, opPong, f.payload})
+								_ = raw.send(frame{true, opPong, f.payload})
 							}
 						}
 					}
@@ -128,7 +129,7 @@ func TestAnyByteIsALifeSign(t *testing.T) {
 				leak.Check(t)
 				conn, raw := memory.against(t, asClient, wsock.Options{PingInterval: 5 * time.Second, PongTimeout: 2 * time.Second, CloseTimeout: closeTimeout})
 				in := receive(conn)
-				go io.Copy(io.Discard, raw) // pings are seen and not answered
+				go discard(raw) // pings are seen and not answered
 				for tick := range 120 {
 					time.Sleep(time.Second)
 					if _, err := raw.Write(test.send(raw, tick)); err != nil {
@@ -174,14 +175,18 @@ func TestPingsAreAnsweredWhileTheOwnerIsIdle(t *testing.T) {
 func TestPingFloodFromAPeerThatDoesNotRead(t *testing.T) {
 	flood := func(t *testing.T, conn *wsock.Conn, raw *rawPeer, pings int) {
 		in := receive(conn)
-		ping := raw.append(nil, frame{true, opPing, bytes.Repeat([]byte("p"), 125)})
+		const batch = 100
+		var flood []byte
+		for range batch {
+			flood = raw.append(flood, frame{true, opPing, bytes.Repeat([]byte("p"), 125)})
+		}
 		text := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
 		start := time.Now()
 		go func() {
-			for range pings {
-				raw.Write(ping)
+			for range pings / batch {
+				_, _ = raw.Write(flood)
 			}
-			raw.send(frame{true, opText, text})
+			_ = raw.send(frame{true, opText, text})
 		}()
 		got := in.next(t)
 		if len(got) != len(text) || got != string(text) {
@@ -195,17 +200,14 @@ func TestPingFloodFromAPeerThatDoesNotRead(t *testing.T) {
 		bothRoles(t, memory, func(t *testing.T, as role) {
 			leak.Check(t)
 			conn, raw := memory.against(t, as, wsock.Options{CloseTimeout: closeTimeout})
-			flood(t, conn, raw, 1000)
+			flood(t, conn, raw, 300)
 		})
 	})
 	t.Run("loopback", func(t *testing.T) {
 		bothRoles(t, loopback, func(t *testing.T, as role) {
 			leak.Check(t)
 			conn, raw := loopback.against(t, as, wsock.Options{CloseTimeout: closeTimeout})
-			if err := raw.Conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
-				t.Fatal(err)
-			}
-			flood(t, conn, raw, 50_000)
+			flood(t, conn, raw, 5_000)
 		})
 	})
 }
@@ -249,16 +251,18 @@ func TestConcurrentFramesAreValid(t *testing.T) {
 	bothRoles(t, loopback, func(t *testing.T, as role) {
 		leak.Check(t)
 		conn, raw := loopback.against(t, as, wsock.Options{PingInterval: time.Millisecond, PongTimeout: time.Minute, CloseTimeout: closeTimeout})
-		receive(conn)
+		in := receive(conn)
 		stop := make(chan struct{})
 		var busy sync.WaitGroup
+		defer busy.Wait()
+		defer close(stop)
 		busy.Go(func() {
 			tick := time.NewTicker(100 * time.Microsecond)
 			defer tick.Stop()
 			for {
 				select {
 				case <-tick.C:
-					raw.send(frame{true, opPing, []byte("from the peer")})
+					_ = raw.send(frame{true, opPing, []byte("from the peer")})
 				case <-stop:
 					return
 				}
@@ -278,7 +282,7 @@ func TestConcurrentFramesAreValid(t *testing.T) {
 		for next := 0; next < replies; {
 			f, err := raw.receive()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("%v; the connection: %v", err, in.end(t))
 			}
 			switch f.op {
 			case opPing:
@@ -300,8 +304,6 @@ func TestConcurrentFramesAreValid(t *testing.T) {
 				next++
 			}
 		}
-		close(stop)
-		busy.Wait()
 		if pings == 0 || pongs == 0 {
 			t.Errorf("%d pings and %d pongs among the replies: nothing was tested", pings, pongs)
 		}
@@ -322,7 +324,7 @@ func TestConnectionOutlivesTheDialContext(t *testing.T) {
 			for {
 				select {
 				case text := <-in.texts:
-					c.Write(t.Context(), []byte(text))
+					_ = c.Write(t.Context(), []byte(text))
 				case <-in.ended:
 					c.Abort()
 					return
