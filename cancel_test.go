@@ -174,6 +174,7 @@ func TestCancelAfterSending(t *testing.T) {
 						t.Errorf("next step: %v (%+v)", lost, lost)
 					}
 					mustReset(t, env)
+					synctest.Wait()
 					if gone := time.Duration(left.Load()); script.Accepted() != 2 || gone != time.Second {
 						t.Errorf("%d sockets, the server saw the first go after %v", script.Accepted(), gone)
 					}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/openenv-go/openenv/internal/wire"
@@ -16,6 +17,7 @@ type conn struct {
 	s  *Session
 	ws *wsock.Conn
 
+	spare   atomic.Pointer[waiter]
 	writing chan struct{} // lock held from a request's place in fifo to the end of its write
 	fifo    []*waiter
 	clock   *time.Timer // the message timeout of fifo's head
@@ -39,7 +41,6 @@ type waiter struct {
 	reply    chan outcome // capacity 1, receives exactly one outcome
 	unwanted bool         // the caller left; the reply only keeps the order
 	answered bool
-	written  bool // the whole request is on the wire
 	flying   bool // counted among the pipelined requests in flight
 	size     int  // of the request, when flying
 }
@@ -72,7 +73,7 @@ func (c *conn) read() {
 		buf, binary, err := c.ws.Read(wire.GetBuffer)
 		if err != nil {
 			c.s.mu.Lock()
-			c.end(err)
+			c.end(c.blame(err))
 			c.s.mu.Unlock()
 			return
 		}
@@ -81,6 +82,28 @@ func (c *conn) read() {
 		c.s.mu.Unlock()
 	}
 }
+
+// blame turns the end of a connection whose write was cut off into its cause: the
+// caller who left, whose request is the newest one. The caller holds mu.
+func (c *conn) blame(err error) error {
+	var cut *wsock.CancelledError
+	if !errors.As(err, &cut) || len(c.fifo) == 0 {
+		return err
+	}
+	return &abandonError{op: c.fifo[len(c.fifo)-1].op, why: cut.Cause.Error()}
+}
+
+// newWaiter returns a waiter for one request; reuse takes back one whose outcome was
+// received, so that a lone caller allocates none.
+func (c *conn) newWaiter(op Op) *waiter {
+	if w := c.spare.Swap(nil); w != nil {
+		*w = waiter{op: op, reply: w.reply}
+		return w
+	}
+	return &waiter{op: op, reply: make(chan outcome, 1)}
+}
+
+func (c *conn) reuse(w *waiter) { c.spare.Store(w) }
 
 // deliver hands a message to the oldest waiter; the caller holds mu.
 func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
@@ -194,12 +217,14 @@ func (c *conn) push(w *waiter) {
 func (c *conn) pop() *waiter {
 	w := c.fifo[0]
 	c.fifo[0] = nil
-	c.fifo = c.fifo[1:]
-	if len(c.fifo) > 0 {
+	if len(c.fifo) > 1 {
+		c.fifo = c.fifo[1:]
 		c.startClock()
-	} else if c.clock != nil {
+		return w
+	}
+	c.fifo = c.fifo[:0] // keeps the room of a lone caller's next request
+	if c.clock != nil {
 		c.clock.Stop()
-		c.fifo = nil
 	}
 	return w
 }

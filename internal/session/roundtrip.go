@@ -55,7 +55,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 	case <-ctx.Done():
 		return false, left(ctx)
 	}
-	w := &waiter{op: x.Op, reply: make(chan outcome, 1)}
+	w := c.newWaiter(x.Op)
 	if err := s.admission(ctx, c, w); err != nil {
 		<-c.writing
 		return false, err
@@ -71,6 +71,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 	<-c.writing
 	select {
 	case o := <-w.reply:
+		c.reuse(w)
 		return true, x.take(o)
 	case <-ctx.Done():
 		return true, s.abandon(ctx, c, w, x)
@@ -78,25 +79,15 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 }
 
 // write puts the request on the wire. A ctx that ends in the middle of it ends the
-// connection, with that as the cause: half a message cannot be undone.
+// connection: half a message cannot be undone.
 func (s *Session) write(ctx context.Context, c *conn, w *waiter, t *Turn, x *Exchange) error {
-	if ctx.Done() != nil {
-		defer context.AfterFunc(ctx, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if !w.written {
-				c.end(&abandonError{op: x.Op, why: left(ctx).Error()})
-			}
-		})()
-	}
-	if err := c.ws.Write(context.Background(), x.Request); err != nil {
+	if err := c.ws.Write(ctx, x.Request); err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w.written = true
 	if t != nil {
+		s.mu.Lock()
 		t.written(w)
+		s.mu.Unlock()
 	}
 	return nil
 }

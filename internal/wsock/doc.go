@@ -42,6 +42,12 @@ var ErrKeepalive = errors.New("keepalive timeout")
 // within WriteTimeout. The connection is broken.
 var ErrWriteTimeout = errors.New("write timeout")
 
+// CancelledError is the end of a connection whose Write was cut off because its ctx
+// ended. It does not unwrap to the ctx's error, which belongs to the writer alone.
+type CancelledError struct{ Cause error }
+
+func (e *CancelledError) Error() string { return "write was cancelled: " + e.Cause.Error() }
+
 // CloseTooBig is the close code of a peer that met a message above its own limit.
 const CloseTooBig = 1009
 

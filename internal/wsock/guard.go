@@ -65,7 +65,11 @@ func (g *guard) fire() {
 	}
 	if !g.watched {
 		g.watched = true
-		g.unwatch = context.AfterFunc(g.ctx, g.conn.lane.abort)
+		ctx := g.ctx
+		g.unwatch = context.AfterFunc(ctx, func() {
+			g.conn.giveUp(&CancelledError{Cause: context.Cause(ctx)})
+			g.conn.lane.abort()
+		})
 	}
 	switch {
 	case limit <= 0:
