@@ -254,8 +254,9 @@ func (h *host) undo(ctx context.Context, c *core, gen int, err error) error {
 	case stopErr := <-stopped:
 		return join(err, stopErr)
 	case <-ctx.Done():
-		return err
+	case <-c.sess.Base().Done(): // its Close waits for the stop
 	}
+	return err
 }
 
 // close stops the provider for good, or until reopen.

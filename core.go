@@ -184,12 +184,19 @@ func (c *core) isClosed() bool {
 	return c.closed
 }
 
+// isUnused reports that there is nothing to close: no socket was opened and no server
+// started. To forget such a client is harmless.
+func (c *core) isUnused() bool {
+	ours := c.set.provider == nil || c.host.ownsServer
+	return ours && c.host.generation() == 0 && !c.sess.Status().Connected
+}
+
 // forgotten runs when a client was collected without having been closed. The
 // goroutine that it starts is nobody's, as the client was; it ends with the close,
 // which is bounded.
 func (c *core) forgotten() {
-	if c.isClosed() {
-		return // by its parent
+	if c.isClosed() || c.isUnused() {
+		return
 	}
 	c.set.logger.Warn("client was forgotten without Close; closing its session", "url", c.socketURL())
 	go func() {
