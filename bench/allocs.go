@@ -39,17 +39,17 @@ func measureAllocs(ctx context.Context) (Allocs, error) {
 	if err != nil {
 		return out, err
 	}
-	defer typed.Close()
+	defer end(typed)
 	futures, err := openenv.New(echo.Spec, url)
 	if err != nil {
 		return out, err
 	}
-	defer futures.Close()
+	defer end(futures)
 	raw, err := openenv.New(openenv.Generic, url)
 	if err != nil {
 		return out, err
 	}
-	defer raw.Close()
+	defer end(raw)
 
 	ctx, cancel := context.WithCancel(ctx) // a ctx that can end, as callers have
 	defer cancel()
@@ -66,6 +66,9 @@ func measureAllocs(ctx context.Context) (Allocs, error) {
 	out.Raw, err = allocsPer(func() error { _, err := raw.Step(ctx, object); return err })
 	return out, err
 }
+
+// end closes a client of a measurement that is over.
+func end(c openenv.Closer) { _ = c.Close() }
 
 // allocsPer is the mean over enough calls that what happens once does not count.
 func allocsPer(f func() error) (float64, error) {

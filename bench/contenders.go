@@ -51,16 +51,17 @@ func goContenders(ctx context.Context, local, child addresses) ([]*contender, er
 // newBare is the floor: one goroutine reads for the life of the connection, as a
 // client must, and hands each message over.
 func newBare(ctx context.Context, name, url string, size int) (*contender, error) {
-	ws, _, err := websocket.Dial(ctx, url, nil)
+	ws, _, err := websocket.Dial(ctx, url, nil) //nolint:bodyclose // the library closes it
 	if err != nil {
 		return nil, err
 	}
 	ws.SetReadLimit(-1)
 	replies := make(chan []byte)
 	failed := make(chan error, 1)
+	reading := context.WithoutCancel(ctx) // the connection's, as in the client
 	go func() {
 		for {
-			_, msg, err := ws.Read(context.Background())
+			_, msg, err := ws.Read(reading)
 			if err != nil {
 				failed <- err
 				return

@@ -83,8 +83,8 @@ func run(ctx context.Context, cfg config) error {
 	if cfg.json {
 		return json.NewEncoder(os.Stdout).Encode(rep)
 	}
-	rep.print(os.Stdout)
-	return nil
+	_, err = os.Stdout.WriteString(rep.text())
+	return err
 }
 
 // contender is one way of making a round trip.

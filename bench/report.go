@@ -5,6 +5,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -100,22 +101,29 @@ func quartiles(values []float64) (q1, median, q3 float64) {
 	return at(0.25), at(0.5), at(0.75)
 }
 
-func (r Report) print(w io.Writer) {
-	fmt.Fprintf(w, "%s, %d CPUs; medians with quartiles, rounds interleaved\n\n", r.Go, r.CPUs)
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "round trip\tbytes\tµs\tquartiles")
+// text is the report for people.
+func (r Report) text() string {
+	var out strings.Builder
+	line := func(format string, args ...any) { out.WriteString(fmt.Sprintf(format, args...)) }
+	line("%s, %d CPUs; medians with quartiles, rounds interleaved\n\n", r.Go, r.CPUs)
+	var rows strings.Builder
+	row := func(format string, args ...any) { rows.WriteString(fmt.Sprintf(format, args...)) }
+	row("round trip\tbytes\tµs\tquartiles\n")
 	for _, f := range r.Figures {
-		fmt.Fprintf(tw, "%s\t%d\t%.1f\t%.1f – %.1f\n", f.Name, f.Bytes, f.Median, f.Q1, f.Q3)
+		row("%s\t%d\t%.1f\t%.1f – %.1f\n", f.Name, f.Bytes, f.Median, f.Q1, f.Q3)
 	}
-	fmt.Fprintln(tw, "\t\t\t\nratio\tbytes\t×\tquartiles\tgoal")
+	row("\t\t\t\nratio\tbytes\t×\tquartiles\tgoal\n")
 	for _, x := range r.Ratios {
 		goal := x.Goal
 		if goal != "" && !x.Met {
 			goal += "  missed"
 		}
-		fmt.Fprintf(tw, "%s\t%d\t%.2f\t%.2f – %.2f\t%s\n", x.What, x.Bytes, x.Median, x.Q1, x.Q3, goal)
+		row("%s\t%d\t%.2f\t%.2f – %.2f\t%s\n", x.What, x.Bytes, x.Median, x.Q1, x.Q3, goal)
 	}
-	tw.Flush()
-	fmt.Fprintf(w, "\nallocations of a step on the client alone: typed %.1f (goal ≤ 12), await %.1f, raw map %.1f (goal ≤ 25)\n",
+	tw := tabwriter.NewWriter(&out, 0, 4, 2, ' ', 0)
+	_, _ = io.WriteString(tw, rows.String()) // to memory
+	_ = tw.Flush()
+	line("\nallocations of a step on the client alone: typed %.1f (goal ≤ 12), await %.1f, raw map %.1f (goal ≤ 25)\n",
 		r.Allocs.Typed, r.Allocs.Await, r.Allocs.Raw)
+	return out.String()
 }

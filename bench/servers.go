@@ -19,8 +19,8 @@ import (
 
 // addresses are where the two servers of a process listen.
 type addresses struct {
-	Bare string // echoes every message, with the WebSocket library alone
-	Env  string // the echo environment
+	Bare string `json:"bare"` // echoes every message, with the WebSocket library alone
+	Env  string `json:"env"`  // the echo environment
 }
 
 type servers struct {

@@ -111,9 +111,9 @@ type Peer struct {
 
 // Frame is a message from the client.
 type Frame struct {
-	Type string
-	Data json.RawMessage
-	Text string // the message as it came
+	Type string          `json:"type"`
+	Data json.RawMessage `json:"data"`
+	Text string          `json:"-"` // the message as it came
 }
 
 // Number is 1 for the first socket that the server accepted, and so on.
@@ -130,7 +130,7 @@ func (p *Peer) Next() (Frame, bool) {
 	}
 	f := Frame{Text: string(text)}
 	if err := json.Unmarshal(text, &f); err != nil {
-		p.fail("client sent %q: %v", text, err)
+		p.failf("client sent %q: %v", text, err)
 	}
 	return f, true
 }
@@ -140,9 +140,9 @@ func (p *Peer) Expect(typ string) Frame {
 	f, ok := p.Next()
 	switch {
 	case !ok:
-		p.fail("client left, want a %s frame", typ)
+		p.failf("client left, want a %s frame", typ)
 	case f.Type != typ:
-		p.fail("client sent %s, want a %s frame", f.Text, typ)
+		p.failf("client sent %s, want a %s frame", f.Text, typ)
 	}
 	return f
 }
@@ -210,7 +210,7 @@ func (p *Peer) write(typ websocket.MessageType, b []byte) {
 	}
 }
 
-func (p *Peer) fail(format string, args ...any) {
+func (p *Peer) failf(format string, args ...any) {
 	if p.s.ctx.Err() == nil {
 		p.s.t.Errorf("scripted peer, session %d: %s", p.number, fmt.Sprintf(format, args...))
 	}

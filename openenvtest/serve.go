@@ -29,7 +29,9 @@ func (s *Server) Option() openenv.Option { return openenv.WithHTTPClient(s.clien
 func (s *Server) HTTPClient() *http.Client { return s.client }
 
 // shutdowner is a handler that has sessions to end, such as an envserver.Server.
-type shutdowner interface{ Shutdown(context.Context) error }
+type shutdowner interface {
+	Shutdown(ctx context.Context) error
+}
 
 // Serve serves h in memory until the test ends. A handler with a Shutdown method is
 // shut down then.
