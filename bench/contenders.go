@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/coder/websocket"
+
 	"github.com/openenv-go/openenv"
 	"github.com/openenv-go/openenv/envs/echo"
 )

@@ -104,10 +104,10 @@ func quartiles(values []float64) (q1, median, q3 float64) {
 // text is the report for people.
 func (r Report) text() string {
 	var out strings.Builder
-	line := func(format string, args ...any) { out.WriteString(fmt.Sprintf(format, args...)) }
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format, args...) }
 	line("%s, %d CPUs; medians with quartiles, rounds interleaved\n\n", r.Go, r.CPUs)
 	var rows strings.Builder
-	row := func(format string, args ...any) { rows.WriteString(fmt.Sprintf(format, args...)) }
+	row := func(format string, args ...any) { _, _ = fmt.Fprintf(&rows, format, args...) }
 	row("round trip\tbytes\tµs\tquartiles\n")
 	for _, f := range r.Figures {
 		row("%s\t%d\t%.1f\t%.1f – %.1f\n", f.Name, f.Bytes, f.Median, f.Q1, f.Q3)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
 	"github.com/openenv-go/openenv/envs/echo"
 	"github.com/openenv-go/openenv/envserver"
 )
