@@ -4,6 +4,7 @@
 GO           ?= go
 PYTHON       ?= python3
 FUZZTIME     ?= 20s
+SOAK         ?= 10m
 TEST_TIMEOUT ?= 20m
 
 STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -49,6 +50,11 @@ test: need-cc ## all tests with the race detector; installs the Python peer
 .PHONY: bench
 bench: peer ## ratios of one run: a step, the bare echo, the Python pair
 	$(GO) run ./bench --python $(PEER)/bin/python
+
+# Bounded: SOAK=30s tries it out.
+.PHONY: soak
+soak: ## use and abuse a server for SOAK (10m); it must end where it began
+	$(GO) run ./bench/soak -for $(SOAK)
 
 .PHONY: cover
 cover: ## test coverage: coverage.out and the total

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/openenv-go/openenv/provider"
 )
@@ -36,7 +35,7 @@ func (e *embedded) Start(ctx context.Context) (provider.Endpoint, error) {
 		return provider.Endpoint{}, fmt.Errorf("embedded server: %w", err)
 	}
 	e.srv.restart()
-	e.http = &http.Server{Handler: e.srv, ReadHeaderTimeout: e.srv.set.headerTimeout, ErrorLog: errorLog(e.srv.set.logger)}
+	e.http = e.srv.httpServer()
 	e.served = make(chan error, 1)
 	go func() { e.served <- e.http.Serve(l) }()
 	return provider.Endpoint{URLs: []string{"http://" + l.Addr().String()}}, nil
@@ -52,12 +51,8 @@ func (e *embedded) Stop(ctx context.Context) error {
 	if err := e.srv.Shutdown(ctx); err != nil {
 		return err
 	}
-	grace, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	if err := e.http.Shutdown(grace); err != nil {
-		e.http.Close()
-	}
-	<-e.served
+	closeHTTP(e.http)
+	<-e.served //nolint:errcheck // it was told to end
 	e.http = nil
 	return nil
 }

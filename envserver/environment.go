@@ -10,7 +10,8 @@ import (
 // serves one session; calls on it never overlap. ctx ends when the client leaves or
 // the server shuts down, and an environment that heeds it frees its session early.
 //
-// Optional methods: io.Closer, called once at the end; [Concurrent].
+// Optional methods: io.Closer, called once at the end; [Concurrent]; [Describer];
+// [StrictReset]; [TaskProvider].
 type Environment[A, O, S any] interface {
 	// Reset starts an episode.
 	Reset(ctx context.Context, params ResetParams) (openenv.StepResult[O], error)
@@ -31,4 +32,27 @@ type ResetParams struct {
 	Seed      *int64         // nil when the client gave none
 	EpisodeID string         // empty when the client gave none
 	Extra     openenv.Object // every other parameter
+}
+
+// Describer is implemented by environments that describe themselves; an option of the
+// server wins. The answer must not depend on the value: it is asked of a zero one.
+type Describer interface{ Metadata() openenv.Metadata }
+
+// StrictReset is implemented by environments that name their reset parameters, beside
+// seed and episode_id. Any other is answered with VALIDATION_ERROR that names it.
+// Without it every parameter reaches the environment in ResetParams.Extra.
+type StrictReset interface{ ResetParameters() []string }
+
+// Split is a named set of tasks: train, validation or test.
+type Split struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+// TaskProvider is implemented by environments that offer tasks. It is asked on an
+// environment that was built for the question. An index out of range is [ErrNoTask].
+type TaskProvider interface {
+	Splits(ctx context.Context) ([]Split, error)
+	NumTasks(ctx context.Context, split string) (int, error)
+	Task(ctx context.Context, split string, index int) (openenv.Object, error)
 }

@@ -12,9 +12,14 @@ import (
 // watchAfter is how long a call may run before somebody listens for the client's end.
 const watchAfter = 2 * time.Millisecond
 
-// maxAhead bounds the frames taken in while a call runs; a client that sends more
-// meets the network's back pressure.
-const maxAhead = 1024
+// maxAhead bounds what is taken in while a call runs, in bytes; a message counts for
+// perMessage more than it has. A client that sends more meets the network's back
+// pressure: nothing is read then, and its end is noticed after the call only. Clients
+// that pipeline keep below it.
+const (
+	maxAhead   = 18 << 20
+	perMessage = 512
+)
 
 type message struct {
 	buf    *bytes.Buffer
@@ -33,6 +38,7 @@ type inbox struct {
 	busy    bool // a call is running
 	pumping bool
 	ahead   []message
+	bytes   int // in ahead
 	err     error
 	wake    chan struct{} // capacity 1: something changed
 	pump    sync.WaitGroup
@@ -50,6 +56,7 @@ func (in *inbox) next() (message, error) {
 		case len(in.ahead) > 0:
 			msg := in.ahead[0]
 			in.ahead = in.ahead[1:]
+			in.bytes -= msg.buf.Len() + perMessage
 			in.mu.Unlock()
 			return msg, nil
 		case in.err != nil:
@@ -89,7 +96,7 @@ func (in *inbox) unwatch() {
 func (in *inbox) startPump() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if !in.busy || in.pumping || in.err != nil || len(in.ahead) >= maxAhead {
+	if !in.busy || in.pumping || in.err != nil || !in.room() {
 		return
 	}
 	in.pumping = true
@@ -111,7 +118,8 @@ func (in *inbox) run() {
 			return
 		}
 		in.ahead = append(in.ahead, message{buf, binary})
-		in.pumping = in.busy && len(in.ahead) < maxAhead
+		in.bytes += buf.Len() + perMessage
+		in.pumping = in.busy && in.room()
 		stop := !in.pumping
 		in.mu.Unlock()
 		in.signal()
@@ -120,6 +128,9 @@ func (in *inbox) run() {
 		}
 	}
 }
+
+// room reports whether another message may be read ahead; the caller holds mu.
+func (in *inbox) room() bool { return in.bytes < maxAhead }
 
 func (in *inbox) signal() {
 	select {

@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/openenv-go/openenv"
-	"github.com/openenv-go/openenv/internal/wire"
 )
 
 // kind is an environment's type without its type parameters: what the sessions and
@@ -18,9 +17,11 @@ import (
 type kind struct {
 	name       string
 	concurrent bool
+	metadata   openenv.Metadata
 	build      func(context.Context) (instance, error)
 	action     *validator
-	schemas    func() ([]byte, error)
+	schemas    schemas
+	passing    chan struct{} // as many throw-away environments as there are slots
 }
 
 // instance is one environment behind bytes: data in, the reply frame out. Its calls
@@ -32,17 +33,29 @@ type instance interface {
 	decode(data jsontext.Value) error
 	step(ctx context.Context, out *bytes.Buffer) error
 	state(ctx context.Context, out *bytes.Buffer) error
+	// prepare returns the call with everything that it needs, so that it can run while
+	// the next action is decoded.
+	prepare(typ string, data jsontext.Value) func(ctx context.Context, out *bytes.Buffer) error
+	tasks() TaskProvider // nil when the environment has none
 	close() error
 }
 
-func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], build func(context.Context) (E, error)) (*kind, error) {
+func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], build func(context.Context) (E, error), set *settings) (*kind, error) {
 	if build == nil {
 		return nil, errors.New("no function to build an environment")
 	}
 	if spec.EncodeAction != nil || spec.DecodeResult != nil || spec.DecodeState != nil {
 		return nil, errors.New("a Spec with functions describes a foreign server; types that both ends use implement json.Marshaler instead")
 	}
-	action, err := newValidator[A]()
+	transform, err := transformOf[O](set)
+	if err != nil {
+		return nil, err
+	}
+	all, err := newSchemas[A, O, S](set)
+	if err != nil {
+		return nil, err
+	}
+	action, err := newValidator(all.action)
 	if err != nil {
 		return nil, fmt.Errorf("action schema: %w", err)
 	}
@@ -52,128 +65,68 @@ func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], bu
 	}
 	return &kind{
 		name:       name,
-		concurrent: declaresConcurrent[E](),
-		action:     action,
-		schemas:    func() ([]byte, error) { return encodeSchemas[A, O, S]() },
+		concurrent: askZero(false, func(e E) bool { c, ok := any(e).(Concurrent); return ok && c.ConcurrentSessions() }),
+		metadata: askZero(openenv.Metadata{}, func(e E) openenv.Metadata {
+			if d, ok := any(e).(Describer); ok {
+				return d.Metadata()
+			}
+			return openenv.Metadata{}
+		}),
+		action:  action,
+		schemas: all,
+		passing: make(chan struct{}, set.maxSessions),
 		build: func(ctx context.Context) (instance, error) {
 			env, err := build(ctx)
 			if err != nil {
 				return nil, err
 			}
-			return &typed[A, O, S]{env: env, shape: action.shape}, nil
+			if any(env) == nil {
+				return nil, errors.New("build returned no environment")
+			}
+			return &typed[A, O, S]{env: env, shape: action.shape, transform: transform}, nil
 		},
 	}, nil
 }
 
-// declaresConcurrent asks a zero value, so that no environment is built for it.
-func declaresConcurrent[E any]() (yes bool) {
+func transformOf[O any](set *settings) (func(openenv.StepResult[O]) (openenv.StepResult[O], error), error) {
+	if set.transform == nil {
+		return nil, nil //nolint:nilnil // no transform is no error
+	}
+	f, ok := set.transform.(func(openenv.StepResult[O]) (openenv.StepResult[O], error))
+	if !ok {
+		return nil, fmt.Errorf("WithTransform: function is a %T, the environment's observation is %s", set.transform, reflect.TypeFor[O]())
+	}
+	return f, nil
+}
+
+// askZero asks a zero value, so that no environment is built for the answer. A method
+// that looks at its receiver answers nothing.
+func askZero[E, T any](otherwise T, ask func(E) T) (answer T) {
 	defer func() {
 		if recover() != nil {
-			yes = false // a method that looks at its receiver declares nothing
+			answer = otherwise
 		}
 	}()
 	var zero E
-	c, ok := any(zero).(Concurrent)
-	return ok && c.ConcurrentSessions()
+	return ask(zero)
 }
 
-type typed[A, O, S any] struct {
-	env    Environment[A, O, S]
-	shape  *shape
-	action A // of the step that follows
-}
-
-var errShape = errors.New("action does not have the shape of its schema")
-
-func (t *typed[A, O, S]) reset(ctx context.Context, data jsontext.Value, out *bytes.Buffer) error {
-	params, err := decodeReset(data)
-	if err != nil {
+// admit decodes the action of the step that follows, or says all that is wrong with it.
+func (k *kind) admit(env instance, data jsontext.Value) error {
+	err := decode(env, data)
+	if err == nil || errors.Is(err, errPanicked) {
 		return err
 	}
-	res, err := t.env.Reset(ctx, params)
-	if err != nil {
-		return err
-	}
-	return wire.AppendObservation(out, res.Observation, res.Reward, res.Done, res.Metadata)
-}
-
-func (t *typed[A, O, S]) decode(data jsontext.Value) error {
-	t.action = *new(A)
-	if err := wire.Unmarshal(data, &t.action, wire.Float64); err != nil {
-		return err
-	}
-	if !t.shape.accepts(data) {
-		return errShape
-	}
-	return nil
-}
-
-func (t *typed[A, O, S]) step(ctx context.Context, out *bytes.Buffer) error {
-	action := t.action
-	t.action = *new(A) // an idle session does not hold on to a large action
-	res, err := t.env.Step(ctx, action)
-	if err != nil {
-		return err
-	}
-	return wire.AppendObservation(out, res.Observation, res.Reward, res.Done, res.Metadata)
-}
-
-func (t *typed[A, O, S]) state(ctx context.Context, out *bytes.Buffer) error {
-	state, err := t.env.State(ctx)
-	if err != nil {
-		return err
-	}
-	return wire.AppendFrame(out, wire.TypeState, state)
-}
-
-func (t *typed[A, O, S]) close() error {
-	if c, ok := t.env.(io.Closer); ok {
-		return c.Close()
-	}
-	return nil
-}
-
-// decodeReset splits off the two parameters that every environment has.
-func decodeReset(data jsontext.Value) (ResetParams, error) {
-	var p ResetParams
-	if len(data) == 0 {
-		return p, nil
-	}
-	var all openenv.Object
-	if err := wire.Unmarshal(data, &all, wire.Float64); err != nil {
-		return p, err
-	}
-	var known struct {
-		Seed      *int64  `json:"seed"`
-		EpisodeID *string `json:"episode_id"`
-	}
-	if err := wire.Unmarshal(data, &known, wire.Float64); err != nil {
-		return p, resetError(all)
-	}
-	p.Seed = known.Seed
-	if known.EpisodeID != nil {
-		p.EpisodeID = *known.EpisodeID
-	}
-	delete(all, "seed")
-	delete(all, "episode_id")
-	if len(all) > 0 {
-		p.Extra = all
-	}
-	return p, nil
-}
-
-// resetError says which of the two parameters has the wrong type.
-func resetError(data openenv.Object) error {
-	var errs []fieldError
-	if v, ok := data["seed"]; ok && v != nil {
-		if f, isNumber := v.(float64); !isNumber || f != float64(int64(f)) {
-			errs = append(errs, fieldError{Type: "int_type", Loc: []any{"seed"}, Msg: "Input should be a valid integer", Input: v})
+	if fixed, ok := integers(k.action.schema, data); ok {
+		if err := decode(env, fixed); err == nil {
+			return nil
 		}
 	}
-	if v, ok := data["episode_id"]; ok && v != nil {
-		if _, isString := v.(string); !isString {
-			errs = append(errs, fieldError{Type: "string_type", Loc: []any{"episode_id"}, Msg: "Input should be a valid string", Input: v})
-		}
-	}
-	return &validationError{errs}
+	return k.action.explain(data, err)
+}
+
+// decode contains the panics of a type that decodes itself.
+func decode(env instance, data jsontext.Value) (err error) {
+	defer contain(&err)
+	return env.decode(data)
 }

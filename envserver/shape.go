@@ -2,8 +2,10 @@ package envserver
 
 import (
 	"bytes"
+	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -16,6 +18,11 @@ type shape struct {
 	kinds    []jsontext.Kind // allowed kinds; empty allows all
 	integer  bool
 	minimum  *float64
+	maximum  *float64
+	minItems *int
+	maxItems *int
+	enum     [][]byte // texts as JSON spells them; nil allows all
+	enumNull bool     // null is one of the enum
 	fields   map[string]*shape
 	required []string
 	extra    *shape // properties that are not fields; nil allows none when fields is set
@@ -29,7 +36,7 @@ func newShape(s *jsonschema.Schema) *shape {
 	if s == nil {
 		return &shape{}
 	}
-	sh := &shape{required: s.Required, minimum: s.Minimum}
+	sh := &shape{required: s.Required, minimum: s.Minimum, maximum: s.Maximum, minItems: s.MinItems, maxItems: s.MaxItems}
 	types := s.Types
 	if s.Type != "" {
 		types = []string{s.Type}
@@ -41,7 +48,9 @@ func newShape(s *jsonschema.Schema) *shape {
 	if slices.Contains(types, "number") {
 		sh.integer = false
 	}
-	sh.unknown = saysMore(s)
+	var plain bool
+	sh.enum, sh.enumNull, plain = plainTexts(s.Enum)
+	sh.unknown = saysMore(s) || !plain
 	if s.Properties != nil || s.AdditionalProperties != nil {
 		sh.fields = make(map[string]*shape, len(s.Properties))
 		for name, p := range s.Properties {
@@ -68,13 +77,29 @@ func forbids(s *jsonschema.Schema) bool {
 }
 
 func saysMore(s *jsonschema.Schema) bool {
-	return s.Ref != "" || s.Enum != nil || s.Const != nil || s.Maximum != nil || s.ExclusiveMinimum != nil ||
+	return s.Ref != "" || s.Const != nil || s.ExclusiveMinimum != nil ||
 		s.ExclusiveMaximum != nil || s.MultipleOf != nil || s.MinLength != nil || s.MaxLength != nil || s.Pattern != "" ||
-		s.MinItems != nil || s.MaxItems != nil || s.UniqueItems || s.Contains != nil || s.PrefixItems != nil ||
+		s.UniqueItems || s.Contains != nil || s.PrefixItems != nil ||
 		s.MinProperties != nil || s.MaxProperties != nil || s.PatternProperties != nil || s.PropertyNames != nil ||
 		s.AllOf != nil || s.AnyOf != nil || s.OneOf != nil || s.If != nil || s.Format != "" ||
 		s.DependentRequired != nil || s.DependentSchemas != nil || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil ||
 		(s.Not != nil && !forbids(s))
+}
+
+// plainTexts spells an enum of texts that need no escapes.
+func plainTexts(enum []any) (texts [][]byte, null, ok bool) {
+	for _, e := range enum {
+		if e == nil {
+			null = true
+			continue
+		}
+		text, isText := e.(string)
+		if !isText || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || r == '"' || r == '\\' }) {
+			return nil, false, false
+		}
+		texts = append(texts, []byte(`"`+text+`"`))
+	}
+	return texts, null, true
 }
 
 // accepts reports whether data, which must be valid JSON, is of this shape. It looks
@@ -91,26 +116,36 @@ func (sh *shape) check(b []byte) (rest []byte, ok bool) {
 	if sh.unknown || (len(sh.kinds) > 0 && !slices.Contains(sh.kinds, kind)) {
 		return nil, false
 	}
+	if sh.enum != nil && kind != '"' {
+		return skipValue(b), kind == 'n' && sh.enumNull
+	}
 	switch kind {
+	default:
 	case '{':
 		if sh.fields != nil {
 			return sh.checkObject(b)
 		}
 	case '[':
-		if sh.items != nil {
+		if sh.items != nil || sh.minItems != nil || sh.maxItems != nil {
 			return sh.checkArray(b)
 		}
+	case '"':
+		rest = skipValue(b)
+		return rest, sh.enum == nil || slices.ContainsFunc(sh.enum, func(e []byte) bool { return bytes.Equal(e, b[:len(b)-len(rest)]) })
 	case '0':
 		rest = skipValue(b)
-		if sh.integer || sh.minimum != nil {
-			f, err := strconv.ParseFloat(string(b[:len(b)-len(rest)]), 64)
-			if err != nil || (sh.integer && f != float64(int64(f))) || (sh.minimum != nil && f < *sh.minimum) {
-				return nil, false
-			}
-		}
-		return rest, true
+		return rest, sh.checkNumber(b[:len(b)-len(rest)])
 	}
 	return skipValue(b), true
+}
+
+func (sh *shape) checkNumber(b []byte) bool {
+	if !sh.integer && sh.minimum == nil && sh.maximum == nil {
+		return true
+	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	return err == nil && (!sh.integer || f == math.Trunc(f)) &&
+		(sh.minimum == nil || f >= *sh.minimum) && (sh.maximum == nil || f <= *sh.maximum)
 }
 
 func (sh *shape) checkObject(b []byte) (rest []byte, ok bool) {
@@ -138,14 +173,18 @@ func (sh *shape) checkObject(b []byte) (rest []byte, ok bool) {
 }
 
 func (sh *shape) checkArray(b []byte) (rest []byte, ok bool) {
+	n := 0
 	b = skipSpace(b[1:])
 	for b[0] != ']' {
-		if b, ok = sh.items.check(b); !ok {
+		if sh.items == nil {
+			b = skipValue(b)
+		} else if b, ok = sh.items.check(b); !ok {
 			return nil, false
 		}
 		b = skipComma(b)
+		n++
 	}
-	return b[1:], true
+	return b[1:], (sh.minItems == nil || n >= *sh.minItems) && (sh.maxItems == nil || n <= *sh.maxItems)
 }
 
 // field returns the shape of a property and whether it is required.
@@ -154,12 +193,7 @@ func (sh *shape) field(name []byte) (field *shape, needed bool) {
 	if field == nil {
 		return sh.extra, false
 	}
-	for _, r := range sh.required {
-		if string(name) == r {
-			return field, true
-		}
-	}
-	return field, false
+	return field, slices.Contains(sh.required, string(name))
 }
 
 func skipSpace(b []byte) []byte {

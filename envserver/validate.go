@@ -5,23 +5,33 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"sort"
 	"strconv"
+	"strings"
 
+	gojson "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	jsonschemago "github.com/google/jsonschema-go/jsonschema"
-	"github.com/openenv-go/openenv/internal/wire"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	schemakind "github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/openenv-go/openenv/internal/wire"
 )
 
-// fieldError is one entry of a VALIDATION_ERROR, in the peer's vocabulary.
+// fieldError is one entry of a VALIDATION_ERROR or of a 422 answer, in the peer's
+// vocabulary, which is pydantic's.
 type fieldError struct {
-	Type  string `json:"type"`
-	Loc   []any  `json:"loc"`
-	Msg   string `json:"msg"`
-	Input any    `json:"input"`
+	Type  string         `json:"type"`
+	Loc   []any          `json:"loc"`
+	Msg   string         `json:"msg"`
+	Input any            `json:"input"`
+	Ctx   map[string]any `json:"ctx,omitempty"` // the numbers and names in Msg
+}
+
+func missing(loc []any, in jsontext.Value) fieldError {
+	return fieldError{Type: "missing", Loc: loc, Msg: "Field required", Input: json.RawMessage(in)}
+}
+
+func extra(loc []any, value jsontext.Value) fieldError {
+	return fieldError{Type: "extra_forbidden", Loc: loc, Msg: "Extra inputs are not permitted", Input: json.RawMessage(value)}
 }
 
 // validationError lists everything that is wrong with a request.
@@ -37,7 +47,7 @@ func (e *validationError) frame() wire.Error {
 
 // checkEnvelope checks a frame's own keys as the peer does: the known fields in
 // order, then each unknown key (core/env_server/types.py, WSStepMessage and others).
-func checkEnvelope(req wire.Request) *validationError {
+func checkEnvelope(req wire.Request, message jsontext.Value) *validationError {
 	var errs []fieldError
 	needs, takes := req.Type == wire.TypeStep || req.Type == wire.TypeMCP, req.Type != wire.TypeState && req.Type != wire.TypeClose
 	switch req.Type {
@@ -47,15 +57,15 @@ func checkEnvelope(req wire.Request) *validationError {
 	}
 	switch {
 	case req.Data == nil && needs:
-		errs = append(errs, fieldError{"missing", []any{"data"}, "Field required", map[string]any{"type": req.Type}})
+		errs = append(errs, missing([]any{"data"}, message))
 	case req.Data == nil:
 	case !takes:
-		errs = append(errs, fieldError{"extra_forbidden", []any{"data"}, "Extra inputs are not permitted", json.RawMessage(req.Data)})
+		errs = append(errs, extra([]any{"data"}, req.Data))
 	case req.Data.Kind() != '{':
-		errs = append(errs, fieldError{"dict_type", []any{"data"}, "Input should be a valid dictionary", json.RawMessage(req.Data)})
+		errs = append(errs, typeError("object", []any{"data"}, req.Data))
 	}
 	for _, m := range req.Extra {
-		errs = append(errs, fieldError{"extra_forbidden", []any{m.Name}, "Extra inputs are not permitted", json.RawMessage(m.Value)})
+		errs = append(errs, extra([]any{m.Name}, m.Value))
 	}
 	if errs == nil {
 		return nil
@@ -70,11 +80,7 @@ type validator struct {
 	full   *jsonschema.Schema
 }
 
-func newValidator[A any]() (*validator, error) {
-	s, err := actionSchema[A]()
-	if err != nil {
-		return nil, err
-	}
+func newValidator(s *jsonschemago.Schema) (*validator, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return nil, err
@@ -95,66 +101,30 @@ func newValidator[A any]() (*validator, error) {
 }
 
 // explain returns a *validationError with all that is wrong with an action for which
-// decode gave a reason. For one that its schema allows, the decoder's reason is what is
-// wrong: the type is stricter, with a number out of range or an unmarshaller of its own.
-// It returns nil when only the quick look at the shape had failed: the action is good.
+// decode gave a reason. It returns nil when only the quick look at the shape had failed:
+// the action is good.
 func (v *validator) explain(data jsontext.Value, reason error) error {
+	var errs []fieldError
+	explainValue(v.schema, nil, data, &errs)
+	if errs != nil {
+		return &validationError{errs}
+	}
 	inst, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
 		return err
 	}
 	err = v.full.Validate(inst)
-	if err == nil && errors.Is(reason, errShape) {
-		return nil
-	}
-	if err == nil {
-		return &validationError{[]fieldError{{"value_error", []any{}, "Value error, " + reason.Error(), json.RawMessage(data)}}}
-	}
 	var ve *jsonschema.ValidationError
-	if !errors.As(err, &ve) {
-		return err
+	switch {
+	case err == nil && errors.Is(reason, errShape):
+		return nil
+	case err == nil: // the type is stricter than its schema
+		return &validationError{[]fieldError{decodeError(data, reason)}}
+	case errors.As(err, &ve): // a keyword that only the full validator knows
+		collect(ve, inst, &errs)
+		return &validationError{errs}
 	}
-	var errs []fieldError
-	collect(ve, inst, &errs)
-	order := positions(data)
-	sort.SliceStable(errs, func(i, j int) bool { return v.less(errs[i], errs[j], order) })
-	return &validationError{errs}
-}
-
-// less puts known fields in the order of their declaration before unknown keys in
-// the order of the input, as the peer does.
-func (v *validator) less(a, b fieldError, order map[string]int) bool {
-	rank := func(e fieldError) int {
-		if len(e.Loc) == 0 {
-			return -1
-		}
-		name, _ := e.Loc[0].(string)
-		if i := slices.Index(v.schema.PropertyOrder, name); i >= 0 {
-			return i
-		}
-		return len(v.schema.PropertyOrder) + order[name]
-	}
-	return rank(a) < rank(b)
-}
-
-// positions tells where each top-level key of an object stands in the input.
-func positions(data jsontext.Value) map[string]int {
-	order := make(map[string]int)
-	dec := jsontext.NewDecoder(bytes.NewReader(data))
-	if tok, err := dec.ReadToken(); err != nil || tok.Kind() != '{' {
-		return order
-	}
-	for dec.PeekKind() == '"' {
-		tok, err := dec.ReadToken()
-		if err != nil {
-			return order
-		}
-		order[tok.String()] = len(order)
-		if dec.SkipValue() != nil {
-			return order
-		}
-	}
-	return order
+	return err
 }
 
 // collect turns the leaves of a validation error into entries.
@@ -166,47 +136,26 @@ func collect(ve *jsonschema.ValidationError, root any, errs *[]fieldError) {
 		return
 	}
 	loc, input := locate(root, ve.InstanceLocation)
-	at := func(name string) []any { return append(slices.Clone(loc), name) }
-	switch k := ve.ErrorKind.(type) {
-	case *schemakind.Required:
-		for _, name := range k.Missing {
-			*errs = append(*errs, fieldError{"missing", at(name), "Field required", input})
-		}
-	case *schemakind.AdditionalProperties:
-		for _, name := range k.Properties {
-			object, _ := input.(map[string]any)
-			*errs = append(*errs, fieldError{"extra_forbidden", at(name), "Extra inputs are not permitted", object[name]})
-		}
-	case *schemakind.Type:
-		typ, msg := typeError(k.Want)
-		*errs = append(*errs, fieldError{typ, loc, msg, input})
-	case *schemakind.Minimum:
-		want := k.Want.RatString()
-		*errs = append(*errs, fieldError{"greater_than_equal", loc, "Input should be greater than or equal to " + want, input})
-	default:
-		*errs = append(*errs, fieldError{"value_error", loc, "Value error, " + ve.Error(), input})
-	}
+	*errs = append(*errs, fieldError{Type: "value_error", Loc: loc, Msg: "Value error, " + ve.Error(), Input: input})
 }
 
-// typeError names a type mismatch as pydantic does.
-func typeError(want []string) (typ, msg string) {
-	want = slices.DeleteFunc(slices.Clone(want), func(s string) bool { return s == "null" })
-	if len(want) == 0 {
-		return "none_required", "Input should be None"
+// decodeError is what a type says that decodes itself, at the place where it is used.
+func decodeError(data jsontext.Value, reason error) fieldError {
+	var path []string
+	if se, ok := errors.AsType[*gojson.SemanticError](reason); ok {
+		for token := range se.JSONPointer.Tokens() {
+			path = append(path, token)
+		}
+		if se.Err != nil {
+			reason = se.Err
+		}
 	}
-	switch want[0] {
-	case "string":
-		return "string_type", "Input should be a valid string"
-	case "integer":
-		return "int_type", "Input should be a valid integer"
-	case "number":
-		return "float_type", "Input should be a valid number"
-	case "boolean":
-		return "bool_type", "Input should be a valid boolean"
-	case "array":
-		return "list_type", "Input should be a valid list"
+	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		root = nil
 	}
-	return "dict_type", "Input should be a valid dictionary"
+	loc, input := locate(root, path)
+	return fieldError{Type: "value_error", Loc: loc, Msg: "Value error, " + strings.TrimPrefix(reason.Error(), "json: "), Input: input}
 }
 
 // locate follows a path of keys and indexes into a decoded value.

@@ -2,12 +2,14 @@ package interop
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +42,7 @@ var pythonResults = map[string]string{
 	"new_session": `[
 		{"episode_id": "parent", "step_count": 0}, {"episode_id": "child-0", "step_count": 1},
 		{"episode_id": "child-1", "step_count": 2}, {"episode_id": "child-2", "step_count": 3}]`,
-	"gather": gathered(16),
+	"gather": gathered(64),
 	"large":  `{"same": true}`,
 	"capacity": `{
 		"refused": "Server error: Server at capacity: 1/1 sessions active. Cannot accept new connections. (code: CAPACITY_REACHED)",
@@ -68,7 +70,7 @@ func gathered(n int) string {
 func TestPythonClients(t *testing.T) {
 	leak.Check(t)
 	python := testenv.Python(t)
-	many, solo := serveEcho(t, 32), serveEcho(t, 1)
+	many, solo := serveEcho(t, 64), serveEcho(t, 1)
 	cmd := exec.CommandContext(t.Context(), python, filepath.Join(testenv.Root(t), "interop", "peer", "client.py"), many.url, solo.url)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OPENENV_CLIENT_MODE=simulation")
 	cmd.WaitDelay = time.Second
@@ -108,6 +110,9 @@ func TestPythonClients(t *testing.T) {
 			t.Errorf("scenario %s was not played", scenario)
 		}
 	}
+	if want := []openenv.Object{{"from": "an agent"}}; !reflect.DeepEqual(many.seen.all, want) {
+		t.Errorf("metadata of actions: %v, want that of the typed client's, %v", many.seen.all, want)
+	}
 	for _, s := range []servedEcho{many, solo} {
 		if n := s.server.ActiveSessions(); n != 0 {
 			t.Errorf("%d sessions are left at %s", n, s.url)
@@ -118,13 +123,41 @@ func TestPythonClients(t *testing.T) {
 type servedEcho struct {
 	server *envserver.Server
 	url    string
+	seen   *metadataSeen
+}
+
+// metadataSeen is what clients sent beside their actions.
+type metadataSeen struct {
+	mu  sync.Mutex
+	all []openenv.Object
+}
+
+// noting is the echo environment, which notes the metadata of actions.
+type noting struct {
+	*echo.Env
+
+	seen *metadataSeen
+}
+
+func (n noting) Step(ctx context.Context, a echo.Action) (openenv.StepResult[echo.Observation], error) {
+	if m := envserver.ActionMetadata(ctx); len(m) > 0 {
+		n.seen.mu.Lock()
+		n.seen.all = append(n.seen.all, m)
+		n.seen.mu.Unlock()
+	}
+	return n.Env.Step(ctx, a)
 }
 
 func serveEcho(t *testing.T, sessions int) servedEcho {
 	t.Helper()
-	srv, err := envserver.New(echo.Spec, echo.New, envserver.WithMaxSessions(sessions))
+	seen := new(metadataSeen)
+	build := func(ctx context.Context) (noting, error) {
+		env, err := echo.New(ctx)
+		return noting{env, seen}, err
+	}
+	srv, err := envserver.New(echo.Spec, build, envserver.WithMaxSessions(sessions), envserver.WithConcurrentSessions())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return servedEcho{srv, openenvtest.ServeLoopback(t, srv).URL()}
+	return servedEcho{srv, openenvtest.ServeLoopback(t, srv).URL(), seen}
 }

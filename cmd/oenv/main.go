@@ -1,9 +1,11 @@
-// Command oenv looks at OpenEnv servers, plays their environments by hand, and
-// shows what the library does:
+// Command oenv looks at OpenEnv servers, plays their environments by hand, serves
+// the environments that ship, starts new ones, and shows what the library does:
 //
 //	oenv demo
 //	oenv inspect http://localhost:8000
 //	oenv play http://localhost:8000
+//	oenv serve gridworld
+//	oenv init maze
 //
 // All of it is in package internal/cli; this one only ends the process.
 package main

@@ -20,6 +20,7 @@ const (
 	exitCapacity    = 4
 	exitLost        = 5
 	exitInterrupted = 130 // what a shell reports for a program that SIGINT ended
+	exitTerminated  = 143 // and for one that SIGTERM ended
 )
 
 // exitCodes documents them, for `oenv help exit-codes`.
@@ -34,6 +35,7 @@ var exitCodes = []struct {
 	{exitCapacity, "the server is at capacity"},
 	{exitLost, "the session was lost, or no reply came in time"},
 	{exitInterrupted, "interrupted"},
+	{exitTerminated, "serve: a second SIGTERM did not let it finish"},
 }
 
 // errInterrupted is a command that was told to end, by Ctrl-C or SIGTERM.
@@ -50,6 +52,9 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 // codeOf maps an error to its exit code. The order matters: what an episode died of
 // can be a connection, and then it is the episode that counts.
 func codeOf(err error) int {
+	if killed, ok := errors.AsType[*signalError](err); ok {
+		return killed.code()
+	}
 	switch {
 	case err == nil:
 		return exitOK

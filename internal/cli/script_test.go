@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/openenv-go/openenv/internal/leak"
+	"github.com/openenv-go/openenv/internal/testenv"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -39,6 +40,8 @@ func TestScripts(t *testing.T) {
 		"FULL":        occupied(t),
 		"GUARDED":     guarded(t),
 		"SILENT":      silent(t),
+		"PORT":        portOf(silent(t)), // taken
+		"CHECKOUT":    testenv.Root(t),
 		"UNREACHABLE": unreachable(t),
 		"HEALTHONLY":  answers(t, map[string]string{"/health": `{"status":"starting"}`}),
 		"BROKEN":      answers(t, map[string]string{"/health": `{"status":"healthy"}`, "/metadata": "", "/schema": "<html>"}),
@@ -50,8 +53,11 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
-		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits": exits, "serving": serving, "ending": ending,
+		},
 		Setup: func(env *testscript.Env) error {
+			env.Values[launchedKey{}] = map[string]*launched{}
 			for name, value := range vars {
 				env.Setenv(name, value)
 			}

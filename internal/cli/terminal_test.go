@@ -18,9 +18,6 @@ import (
 	"github.com/openenv-go/openenv/internal/leak"
 )
 
-// patience bounds every wait for the other process.
-const patience = 20 * time.Second
-
 // screen is a terminal with oenv in it.
 type screen struct {
 	t    *testing.T

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/openenv-go/openenv"
@@ -34,6 +36,8 @@ func TestExitCodes(t *testing.T) {
 		{"no reply", fmt.Errorf("x: %w", openenv.ErrMessageTimeout), exitLost},
 		{"no answer in time", &openenv.ConnectError{Err: context.DeadlineExceeded}, exitLost},
 		{"interrupted", fmt.Errorf("x: %w", errInterrupted), exitInterrupted},
+		{"second Ctrl-C", &signalError{os.Interrupt}, exitInterrupted},
+		{"second SIGTERM", &signalError{syscall.SIGTERM}, exitTerminated},
 		{"lines", &linesError{failed: 1, err: refused}, exitUnreachable},
 	} {
 		if got := codeOf(tt.err); got != tt.want {

@@ -128,8 +128,8 @@ func readMember(dec *jsontext.Decoder) (string, jsontext.Value, error) {
 	return name, value.Clone(), nil
 }
 
-// hasMember reports whether the JSON object b has a member of that name.
-func hasMember(b []byte, name string) bool {
+// HasMember reports whether the JSON object b has a member of that name.
+func HasMember(b []byte, name string) bool {
 	if !bytes.Contains(b, []byte(name)) && !bytes.ContainsRune(b, '\\') {
 		return false // not even spelled with escapes
 	}

@@ -60,7 +60,7 @@ func appendObservation(buf *bytes.Buffer, observation any, metadata map[string]a
 		return err
 	}
 	body := buf.Bytes()[own:]
-	if hasMember(body, "metadata") {
+	if HasMember(body, "metadata") {
 		n := copy(buf.Bytes()[start:], body)
 		buf.Truncate(start + n)
 		return nil

@@ -2,7 +2,7 @@
 
     python client.py http://127.0.0.1:8000 http://127.0.0.1:8001
 
-The first server takes at least 32 sessions, the second one. Each scenario prints one
+The first server takes at least 64 sessions, the second one. Each scenario prints one
 line of JSON: {"scenario": name, "result": …}, or "error" with a traceback in place of
 the result. Exit status 1 means that a scenario failed, 2 bad arguments.
 """
@@ -112,7 +112,7 @@ async def gather(url, _):
             right = echoed == [f"{i}/{n}" for n in range(5)]
             return {"state": await env.state(), "right": right}
 
-    return await asyncio.gather(*(episode(i) for i in range(16)))
+    return await asyncio.gather(*(episode(i) for i in range(64)))
 
 
 async def large(url, _):

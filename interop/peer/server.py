@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import uuid
+from typing import Any, Dict, List, Literal, Optional
 
 import uvicorn
 from fastmcp import FastMCP
@@ -21,6 +22,7 @@ from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_environment import MCPEnvironment
 from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
 from openenv.core.env_server.types import Action, Observation, State
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class EchoAction(Action):
@@ -139,10 +141,70 @@ class ToolEnv(MCPEnvironment):
         return self._state
 
 
+class Point(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    x: int
+    label: Optional[str] = None
+
+
+class RichAction(Action):
+    """A field of every kind."""
+
+    text: str
+    count: int
+    ratio: float
+    flag: bool
+    note: Optional[str] = None
+    limit: Optional[int] = None
+    point: Optional[Point] = None
+    points: List[Point] = []
+    scores: Dict[str, int] = {}
+    small: int = Field(default=0, ge=-128, le=127)
+    size: int = Field(default=0, ge=0)
+    move: Literal["up", "down", "left"] = "up"
+    tags: List[str] = []
+    pair: List[float] = Field(default=[0, 0], min_length=2, max_length=2)
+    code: str = Field(default="ab", min_length=2, max_length=3, pattern="^a")
+    anything: Any = None
+
+
+class RichObservation(Observation):
+    seen: Dict[str, Any]
+
+
+class RichEnv(EchoEnv):
+    """Answers with the action as it was understood, and offers tasks."""
+
+    TASKS = {"train": [{"n": 0}, {"n": 1}, {"n": 2}], "hard": []}
+
+    def reset(self, seed=None, episode_id=None):
+        return RichObservation(seen={})
+
+    def step(self, action, timeout_s=None):
+        return RichObservation(seen=action.model_dump())
+
+    def list_splits(self):
+        return ["train", {"name": "hard", "type": "test"}]
+
+    def list_tasks(self, split):
+        return self.TASKS[split]
+
+    def num_tasks(self, split):
+        return len(self.TASKS[split])
+
+    def get_task(self, split, index):
+        return self.TASKS[split][index]
+
+    def get_task_range(self, split, start=None, stop=None):
+        return self.TASKS[split][start:stop]
+
+
 ENVIRONMENTS = {
     "echo": (EchoEnv, EchoAction, EchoObservation),
     "solo": (SoloEnv, EchoAction, EchoObservation),
     "failing": (FailingEnv, EchoAction, EchoObservation),
+    "rich": (RichEnv, RichAction, RichObservation),
     "mcp": (ToolEnv, CallToolAction, CallToolObservation),
 }
 
@@ -170,6 +232,7 @@ def parse_arguments():
     parser.add_argument("--env", choices=sorted(ENVIRONMENTS), default="echo")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
     parser.add_argument("--max-sessions", type=int, default=1)
+    parser.add_argument("--mode", choices=["simulation", "production"], default="simulation")
     parser.add_argument("--ping-interval", type=float, default=20.0, help="seconds, 0: none")
     parser.add_argument("--ping-timeout", type=float, default=20.0, help="seconds, 0: none")
     parser.add_argument(
@@ -194,6 +257,7 @@ def main():
         action,
         observation,
         max_concurrent_envs=args.max_sessions,
+        mode=args.mode,
     )
     if args.exit_with_stdin:
         threading.Thread(target=exit_with_stdin, daemon=True).start()

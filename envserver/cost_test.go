@@ -1,0 +1,135 @@
+package envserver_test
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/openenv-go/openenv/envs/echo"
+	"github.com/openenv-go/openenv/envserver"
+	"github.com/openenv-go/openenv/internal/leak"
+	"github.com/openenv-go/openenv/openenvtest"
+)
+
+// frugal is a client that allocates nothing between two frames, so that what a process
+// allocates meanwhile is the server's.
+type frugal struct {
+	conn net.Conn
+	in   *bufio.Reader
+	head [4]byte
+}
+
+func dialFrugal(t testing.TB, url string) *frugal {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if _, err := io.WriteString(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	f := &frugal{conn: conn, in: bufio.NewReaderSize(conn, 1024)}
+	resp, err := http.ReadResponse(f.in, nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("upgrade: %v, %v", resp, err)
+	}
+	return f
+}
+
+// masked is a client's text frame; a mask of zeros is a mask.
+func masked(text string) []byte {
+	frame := []byte{0x81, 0x80 | 126, byte(len(text) >> 8), byte(len(text)), 0, 0, 0, 0}
+	return append(frame, text...)
+}
+
+// trip sends a frame and skips the reply.
+func (f *frugal) trip(frame []byte) error {
+	if _, err := f.conn.Write(frame); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(f.in, f.head[:2]); err != nil {
+		return err
+	}
+	size := int(f.head[1])
+	if size == 126 {
+		if _, err := io.ReadFull(f.in, f.head[:2]); err != nil {
+			return err
+		}
+		size = int(binary.BigEndian.Uint16(f.head[:]))
+	}
+	_, err := f.in.Discard(size)
+	return err
+}
+
+func serveEcho(t testing.TB, opts ...envserver.Option) string {
+	t.Helper()
+	srv, err := envserver.New(echo.Spec, echo.New, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openenvtest.ServeLoopback(t, srv).URL()
+}
+
+// A typed step costs the server few allocations; each is paid on every step of every
+// session.
+func TestAllocationsPerStep(t *testing.T) {
+	leak.Check(t)
+	const limit = 12
+	client := dialFrugal(t, serveEcho(t))
+	for _, tt := range []struct{ name, frame string }{
+		{"as our client spells it", `{"type":"step","data":{"message":"` + strings.Repeat("x", 100) + `"}}`},
+		{"as Python spells it", `{"type": "step", "data": {"message": "` + strings.Repeat("x", 100) + `", "metadata": {}}}`},
+	} {
+		frame := masked(tt.frame)
+		n := testing.AllocsPerRun(2000, func() {
+			if err := client.trip(frame); err != nil {
+				t.Fatal(err)
+			}
+		})
+		t.Logf("%s: %.1f", tt.name, n)
+		if n > limit {
+			t.Errorf("%s: %.1f allocations, want at most %d", tt.name, n, limit)
+		}
+	}
+}
+
+// An idle session costs little memory: trainers keep thousands.
+func TestMemoryOfIdleSessions(t *testing.T) {
+	leak.Check(t)
+	const (
+		sessions = 1024
+		limit    = 32 << 10
+	)
+	url := serveEcho(t, envserver.WithMaxSessions(sessions))
+	frame := masked(`{"type":"step","data":{"message":"` + strings.Repeat("x", 100) + `"}}`)
+	play := func() {
+		if err := dialFrugal(t, url).trip(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	play() // what happens once
+	before := inUse()
+	for range sessions - 1 {
+		play()
+	}
+	each := (inUse() - before) / (sessions - 1)
+	t.Logf("%d bytes of heap and stack a session, its client in this process included", each)
+	if each > limit {
+		t.Errorf("an idle session takes %d bytes, want at most %d", each, limit)
+	}
+}
+
+func inUse() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC() // what pools held is gone after the second
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}

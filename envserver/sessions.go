@@ -1,0 +1,191 @@
+package envserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"github.com/openenv-go/openenv/internal/wire"
+)
+
+// capacityError is a server without a free slot.
+type capacityError struct{ active, limit int }
+
+func (e *capacityError) Error() string {
+	return fmt.Sprintf("Server at capacity: %d/%d sessions active. Cannot accept new connections.", e.active, e.limit)
+}
+
+// factoryError is an environment that could not be built. What the build said is for
+// the log: it may name what a client must not know.
+type factoryError struct {
+	name string
+	err  error
+}
+
+func (e *factoryError) Error() string {
+	return fmt.Sprintf("Environment factory '%s' failed to create instance.", e.name)
+}
+func (e *factoryError) Unwrap() error { return e.err }
+
+// refusal is the error frame for a session that is not given.
+func refusal(err error) wire.Error {
+	var (
+		full   *capacityError
+		broken *factoryError
+	)
+	switch {
+	case errors.As(err, &full):
+		return wire.Error{Code: wire.CodeCapacityReached, Message: err.Error(), Details: refusalData(err)}
+	case errors.As(err, &broken):
+		return wire.Error{Code: wire.CodeFactory, Message: err.Error(), Details: refusalData(err)}
+	}
+	return wire.Error{Code: wire.CodeSession, Message: err.Error()}
+}
+
+// refusalData is what a refusal says beside its message, on every transport.
+func refusalData(err error) map[string]any {
+	var (
+		full   *capacityError
+		broken *factoryError
+	)
+	switch {
+	case errors.As(err, &full):
+		return map[string]any{"active_sessions": full.active, "max_sessions": full.limit}
+	case errors.As(err, &broken):
+		return map[string]any{"factory_name": broken.name}
+	}
+	return nil
+}
+
+// host takes a slot and builds an environment on it. Whatever goes wrong, the slot is
+// free again. ctx bounds the build: an environment whose build was abandoned is closed
+// once it is built. The session lives until base ends, at most.
+func (s *Server) host(ctx, base context.Context, l *life) (*hosted, error) {
+	used, ok := s.slots.take()
+	if !ok {
+		s.metrics.refused.Inc()
+		return nil, &capacityError{used, s.slots.limit}
+	}
+	id := rand.Text()
+	base, endSpan := s.startSpan(base, "session", id)
+	h := s.newHosted(base, s.thread(l), nil)
+	h.id, h.endSpan = id, endSpan
+	h.release = func() { s.forget(h) }
+	s.mu.Lock()
+	s.open[h.id] = h
+	s.mu.Unlock()
+	err := h.build(ctx)
+	switch {
+	case ctx.Err() != nil: // nobody waits for it, whatever became of it
+		h.end(context.Cause(ctx))
+		return nil, context.Cause(ctx)
+	case err != nil:
+		s.logPanic(h.id, err)
+		s.set.logger.Warn("building an environment failed", "session", h.id, "environment", s.kind.name, "err", err)
+		h.end(err)
+		return nil, &factoryError{s.kind.name, err}
+	}
+	return h, nil
+}
+
+// thread is where a new session's environment is to live.
+func (s *Server) thread(l *life) *thread {
+	switch {
+	case s.set.sharedThread:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if l.shared == nil {
+			l.shared = startThread(false)
+		}
+		return l.shared
+	case s.set.lockedThread:
+		return startThread(true)
+	}
+	return nil
+}
+
+// forget removes a session whose environment is closed and frees its slot.
+func (s *Server) forget(h *hosted) {
+	s.mu.Lock()
+	delete(s.open, h.id)
+	s.mu.Unlock()
+	s.slots.give()
+}
+
+// sessionError is an attachment that is refused, in the peer's words (http_server.py,
+// websocket_endpoint).
+type sessionError struct{ text string }
+
+func (e *sessionError) Error() string { return e.text }
+
+// attach puts a socket on a session that was made over HTTP.
+func (s *Server) attach(id string, k *socket) (*hosted, error) {
+	h := s.session(id)
+	if h == nil {
+		return nil, &sessionError{"Unknown session_id: " + id}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case h.socket != nil && !h.ended:
+		return nil, &sessionError{fmt.Sprintf("Session %s already has an attached WebSocket", id)}
+	case h.ended || h.closing || h.expired:
+		return nil, &sessionError{"Unknown session_id: " + id}
+	}
+	h.socket = k
+	h.stamp()
+	return h, nil
+}
+
+// session finds a session that was made over HTTP.
+func (s *Server) session(id string) *hosted {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.open[id]; h != nil && h.managed() {
+		return h
+	}
+	return nil
+}
+
+// manage makes the session one that outlives sockets.
+func (h *hosted) manage() {
+	h.mu.Lock()
+	h.overHTTP = true
+	h.mu.Unlock()
+	h.watchIdle()
+}
+
+func (h *hosted) managed() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.overHTTP
+}
+
+// unused reports whether nobody is talking to a session that was made over HTTP.
+func (h *hosted) unused() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.overHTTP && h.socket == nil && h.calls == 0
+}
+
+// detach takes the socket off again; a session that was to be closed is closed now.
+func (h *hosted) detach() {
+	h.mu.Lock()
+	h.socket = nil
+	closing, expired := h.closing, h.expired
+	h.stamp()
+	h.mu.Unlock()
+	switch {
+	case expired:
+		h.end(errIdle)
+	case closing:
+		h.end(errSessionEnded)
+	}
+}
+
+func (s *Server) logPanic(id string, err error) {
+	if p, ok := errors.AsType[*panicError](err); ok {
+		s.set.logger.Error("environment panicked", "session", id, "environment", s.kind.name, "panic", p.value, "stack", string(p.stack))
+	}
+}

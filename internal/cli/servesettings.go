@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/openenv-go/openenv"
+	"github.com/openenv-go/openenv/envserver"
+)
+
+var logLevels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+}
+
+// limitSessions leaves the number to the server when its variable is set.
+func (o *serveOptions) limitSessions() ([]envserver.Option, error) {
+	switch {
+	case o.changed("max-sessions") && o.sessions < 1:
+		return nil, usagef("--max-sessions: %d is below 1", o.sessions)
+	case o.changed("max-sessions"):
+		return []envserver.Option{envserver.WithMaxSessions(o.sessions)}, nil
+	case os.Getenv("MAX_CONCURRENT_ENVS") != "":
+		return nil, nil
+	}
+	return []envserver.Option{envserver.WithMaxSessions(defaultSessions)}, nil
+}
+
+// askForToken keeps the token in o. An empty one is refused where somebody meant to set
+// it: a script whose secret is missing must not serve everybody.
+func (o *serveOptions) askForToken() ([]envserver.Option, error) {
+	source := "--token"
+	if !o.changed("token") {
+		text, ok := os.LookupEnv(tokenVariable)
+		if !ok || text == "" {
+			return nil, nil
+		}
+		o.token, source = text, tokenVariable
+	}
+	o.token = strings.TrimSpace(o.token)
+	switch {
+	case o.token == "":
+		return nil, usagef("%s is empty", source)
+	case !httpguts.ValidHeaderFieldValue(o.token):
+		return nil, usagef("%s has characters that no header may have", source)
+	}
+	return []envserver.Option{envserver.WithToken(o.token)}, nil
+}
+
+// chooseMode leaves the mode to the server when there is no flag.
+func (o *serveOptions) chooseMode() ([]envserver.Option, error) {
+	switch mode := openenv.Mode(strings.ToLower(o.mode)); {
+	case !o.changed("mode"):
+		return nil, nil
+	case mode == openenv.ModeSimulation || mode == openenv.ModeProduction:
+		return []envserver.Option{envserver.WithMode(mode)}, nil
+	}
+	return nil, usagef("--mode: %q is neither simulation nor production", o.mode)
+}
+
+// allowOrigins takes hosts and, since that is what a browser calls an origin, whole
+// origins, too.
+func (o *serveOptions) allowOrigins() ([]envserver.Option, error) {
+	var hosts []string
+	for _, origin := range o.origins {
+		host := origin
+		if _, rest, ok := strings.Cut(origin, "://"); ok {
+			host = strings.TrimSuffix(rest, "/")
+		}
+		if _, err := path.Match(host, ""); err != nil || host == "" || strings.ContainsAny(host, "/@# \t") {
+			return nil, usagef("--origin: %q is neither a host nor a pattern of hosts", origin)
+		}
+		hosts = append(hosts, host)
+	}
+	return []envserver.Option{envserver.WithOrigins(hosts...)}, nil
+}
+
+// signalError is a server that a second signal ended before it had finished.
+type signalError struct{ sig os.Signal }
+
+func (e *signalError) Error() string {
+	return fmt.Sprintf("serve: ended by a second signal (%v): what ran was cut off", e.sig)
+}
+
+// code is what a shell reports for a program that the signal ended.
+func (e *signalError) code() int {
+	if e.sig == syscall.SIGTERM {
+		return exitTerminated
+	}
+	return exitInterrupted
+}
