@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/openenv-go/openenv/internal/session"
 	"github.com/openenv-go/openenv/internal/wire"
@@ -43,9 +44,17 @@ func New[A, O, S any](spec Spec[A, O, S], baseURL string, opts ...Option) (*Clie
 func newClient[A, O, S any](spec Spec[A, O, S], co *core, parent any) *Client[A, O, S] {
 	c := &Client[A, O, S]{core: co, spec: spec, parent: parent}
 	c.async.c = c
-	runtime.AddCleanup(c, (*core).forgotten, co)
+	if !inBubble() {
+		runtime.AddCleanup(c, (*core).forgotten, co)
+	}
 	return c
 }
+
+// inBubble reports whether the clock is that of a testing/synctest bubble, which by
+// its documentation starts at the year 2000. Cleanups run outside of the bubble, and
+// there the runtime ends the process when they touch a channel of it. A client that a
+// test forgets in a bubble is found by the bubble itself, whose goroutines must end.
+func inBubble() bool { return time.Now().Before(time.Unix(1<<30, 0)) } // 2004
 
 // Connect opens the session and returns when the server has admitted it; a full
 // server is [ErrCapacity]. Without Connect the first verb opens it. On an open

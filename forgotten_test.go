@@ -122,6 +122,23 @@ func TestNotForgotten(t *testing.T) {
 	eventually(t, "those with a socket are forgotten", func() bool { return strings.Count(log.String(), "WARN") >= 2 })
 }
 
+// In a bubble nothing of the collector's may touch the client: the runtime would end
+// the process. A session dropped there is closed with its parent.
+func TestForgottenInABubble(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		env, _ := scripted(t, answer)
+		for range 5 {
+			if _, err := env.NewSession(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 10 {
+			runtime.GC()
+		}
+		mustReset(t, env)
+	})
+}
+
 // slowHealth answers GET /health when it may.
 type slowHealth struct {
 	*openenvtest.Scripted

@@ -57,9 +57,6 @@ func TestMessageSizes(t *testing.T) {
 
 // 99 MiB, over a real socket.
 func TestVeryLargeObservation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("99 MiB take their time")
-	}
 	leak.Check(t)
 	srv := openenvtest.ServeLoopback(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ws, err := websocket.Accept(w, r, nil)
