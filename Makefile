@@ -45,6 +45,7 @@ lint: ## the linters of .golangci.yml (part of check)
 .PHONY: test
 test: need-cc ## all tests with the race detector; installs the Python peer
 	@$(MAKE) --no-print-directory peer || [ "$$CI" != true ]
+	$(GO) test -count=1 -run Allocations ./bench ./envserver
 	$(GO) run $(GOTESTSUM) --format pkgname -- -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: bench

@@ -3,7 +3,7 @@ package main
 import "testing"
 
 // Allocations are exact, unlike times, so they are the part of the benchmark that is
-// held in every run of the tests.
+// held in every run of the tests: make test runs this once without the race detector.
 func TestAllocationsOfAStepOnTheClient(t *testing.T) {
 	allocs, err := measureAllocs(t.Context())
 	if err != nil {
@@ -17,9 +17,12 @@ func TestAllocationsOfAStepOnTheClient(t *testing.T) {
 		{"typed", allocs.Typed, 12},
 		{"raw map", allocs.Raw, 25},
 	} {
-		// The race detector's own bookkeeping does not count as allocations.
-		if tt.got > tt.limit+0.5 {
-			t.Errorf("%s step: %.1f allocations, want at most %.0f", tt.name, tt.got, tt.limit)
+		limit := tt.limit
+		if poolsForget {
+			limit *= 2
+		}
+		if tt.got > limit {
+			t.Errorf("%s step: %.1f allocations, want at most %.0f", tt.name, tt.got, limit)
 		}
 	}
 }
