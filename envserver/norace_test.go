@@ -1,0 +1,5 @@
+//go:build !race
+
+package envserver_test
+
+const raceDetector = false
