@@ -91,7 +91,9 @@ func WithToken(token string) Option {
 }
 
 // WithOrigins lets pages of these hosts use the server from a browser; patterns are
-// those of path.Match. Without it only pages of the server's own host may.
+// those of path.Match. Without it only pages of the server's own host may; a server that
+// listens on loopback knows no other name of its own than loopback's, so behind a proxy
+// on the same machine the proxy's public host is listed here.
 func WithOrigins(hosts ...string) Option {
 	return optionFunc(func(s *settings) error {
 		s.origins = append(s.origins, hosts...)

@@ -230,6 +230,7 @@ func TestASessionMadeOverHTTPOutlivesItsSocket(t *testing.T) {
 		w := inMemory(t)
 		id := w.create()
 		s := w.dial("?session_id=" + id)
+		settle() // the upgrade succeeds before the socket is attached
 		want(t, w.dial("?session_id="+id).receive(), "SESSION_ERROR", "Session "+id+" already has an attached WebSocket")
 		s.send(stepFrame("sleep", 3000))
 		time.Sleep(time.Second)
