@@ -45,6 +45,7 @@ lint: ## the linters of .golangci.yml (part of check)
 .PHONY: test
 test: need-cc ## all tests with the race detector; installs the Python peer
 	@$(MAKE) --no-print-directory peer || [ "$$CI" != true ]
+	@$(MAKE) --no-print-directory engine || [ "$$CI" != true ]
 	$(GO) test -count=1 -run Allocations ./bench ./envserver
 	$(GO) run $(GOTESTSUM) --format pkgname -- -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 
@@ -86,6 +87,18 @@ $(PEER)/installed: interop/peer/requirements.txt
 	@$(PEER)/bin/python -m pip install --quiet --disable-pip-version-check -r $< || \
 		{ echo "make peer: pip could not install $<, see above" >&2; exit 1; }
 	@touch $@
+
+# The tests start an engine of their own, or use the one that DOCKER_HOST names; here
+# its programs are installed, where that needs nobody to be asked. Elsewhere the tests
+# that need them say so.
+.PHONY: engine
+engine: ## install the container engine and registry of the tests (root, Debian)
+	@command -v dockerd >/dev/null && command -v docker-registry >/dev/null && exit 0; \
+	[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	echo "make engine: installing docker.io and docker-registry" >&2; \
+	export DEBIAN_FRONTEND=noninteractive; \
+	{ apt-get update -qq && apt-get install -qq -y --no-install-recommends docker.io docker-registry iproute2 util-linux; } >/dev/null || \
+		{ echo "make engine: apt-get could not install them, see above" >&2; exit 1; }
 
 # The race detector is C code.
 .PHONY: need-cc

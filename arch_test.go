@@ -36,8 +36,11 @@ var layers = []struct {
 	{"envserver", upTo(".")},
 	{"rubric", upTo(".")},
 	{"rubric/*", upTo(".", "rubric")},
-	{"provider/*", upTo(".", "provider/*")},
-	{"hub", upTo(".")},
+	{"provider/providertest", upTo(".", "internal/leak")},
+	{"provider/internal/*", upTo(".", "provider/internal/*")},
+	{"provider/*", upTo(".", "provider/*", "provider/internal/*")},
+	{"internal/dockertest", upTo(".", "internal/testenv")},
+	{"hub", upTo(".", "provider/*")},
 	{"openenvtest", upTo(".")},
 	{"mcp", upTo(".", "envserver")},
 
@@ -63,9 +66,10 @@ var importers = map[string][]string{
 
 	// What is only there for tests stays out of programs.
 	"envs/internal/envtest": nil,
-	"internal/leak":         {"internal/clientsuite"},
+	"internal/leak":         {"internal/clientsuite", "provider/providertest"},
 	"internal/memnet":       {"openenvtest"},
-	"internal/testenv":      {"internal/peerproc", "internal/clientsuite"},
+	"internal/testenv":      {"internal/peerproc", "internal/clientsuite", "internal/dockertest"},
+	"internal/dockertest":   nil,
 	"internal/peerproc":     nil,
 	"internal/clientsuite":  nil,
 }

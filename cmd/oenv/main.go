@@ -1,10 +1,12 @@
 // Command oenv looks at OpenEnv servers, plays their environments by hand, serves
-// the environments that ship, starts new ones, and shows what the library does:
+// the environments that ship, runs others, starts new ones, and shows what the library
+// does:
 //
 //	oenv demo
 //	oenv inspect http://localhost:8000
 //	oenv play http://localhost:8000
 //	oenv serve gridworld
+//	oenv run registry.example.com/echo:1.2
 //	oenv init maze
 //
 // All of it is in package internal/cli; this one only ends the process.

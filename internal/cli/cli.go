@@ -30,13 +30,14 @@ func Main(args []string, s *Streams) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		s.note("oenv: " + oneLine(err.Error()) + "\n")
+		s.note(failureText(err))
 	}
 	return codeOf(err)
 }
 
 const rootLong = `oenv looks at servers that speak the OpenEnv protocol, plays their environments by
-hand, serves the environments that ship, and starts the writing of new ones.
+hand, serves the environments that ship, runs others from images, Spaces, projects and
+programs, and starts the writing of new ones.
 
 Results go to standard output, everything else to standard error. The exit code
 says what went wrong: see "oenv help exit-codes".`
@@ -45,12 +46,13 @@ says what went wrong: see "oenv help exit-codes".`
 func newRoot(s *Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "oenv",
-		Short: "Look at OpenEnv servers, play, serve and write environments",
+		Short: "Look at OpenEnv servers, play, serve, run and write environments",
 		Long:  rootLong,
 		Example: `  oenv demo                                  a server and 64 concurrent episodes, in this process
   oenv inspect http://localhost:8000         what a server offers
   oenv play http://localhost:8000            drive an environment line by line
   oenv serve gridworld                       an environment that ships, on port 8000
+  oenv run registry.example.com/echo:1.2     an environment from an image, until Ctrl-C
   oenv init maze                             the beginning of a new environment`,
 		Version:       version(),
 		SilenceUsage:  true, // an error is one line; the usage is one --help away
@@ -65,7 +67,7 @@ func newRoot(s *Streams) *cobra.Command {
 	root.SetVersionTemplate("oenv {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.PersistentFlags().BoolVar(&s.NoColor, "no-color", s.NoColor, "print without colours, as the variable NO_COLOR does")
-	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newServe(s), newInit(s), newExitCodes())
+	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newServe(s), newRun(s), newPs(s), newPrune(s), newInit(s), newExitCodes())
 	return root
 }
 
@@ -100,7 +102,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 }
 
 // untilInterrupt runs a command that Ctrl-C ends. Play is not one: there, Ctrl-C
-// ends a step. Nor is serve: there, it is the normal end.
+// ends a step. Nor are serve and run: there, it is the normal end.
 func untilInterrupt(ctx context.Context, run func(context.Context) error) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()

@@ -29,13 +29,13 @@ var exitCodes = []struct {
 	meaning string
 }{
 	{exitOK, "success"},
-	{exitFailure, "an operation failed: the server answered with an error or with something unusable"},
+	{exitFailure, "an operation failed: the server answered with an error or with something unusable; run: the environment ended by itself"},
 	{exitUsage, "usage: a flag, an argument, or a line of play that is not understood"},
-	{exitUnreachable, "the server cannot be reached, or it refused the connection"},
+	{exitUnreachable, "the server cannot be reached, or it refused the connection; run: the environment did not get ready; ps, prune: no engine"},
 	{exitCapacity, "the server is at capacity"},
 	{exitLost, "the session was lost, or no reply came in time"},
 	{exitInterrupted, "interrupted"},
-	{exitTerminated, "serve: a second SIGTERM did not let it finish"},
+	{exitTerminated, "serve, run: a second SIGTERM did not let it finish"},
 }
 
 // errInterrupted is a command that was told to end, by Ctrl-C or SIGTERM.
@@ -54,6 +54,9 @@ func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(fo
 func codeOf(err error) int {
 	if killed, ok := errors.AsType[*signalError](err); ok {
 		return killed.code()
+	}
+	if failed, ok := errors.AsType[*runError](err); ok {
+		return failed.code
 	}
 	switch {
 	case err == nil:

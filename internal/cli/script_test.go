@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/openenv-go/openenv/internal/dockertest"
 	"github.com/openenv-go/openenv/internal/leak"
 	"github.com/openenv-go/openenv/internal/testenv"
 )
@@ -23,10 +24,15 @@ const noExitDelay = "atexit_sleep_ms=0"
 
 // The test binary is the command, too.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(withEngineMain{m}, map[string]func(){
 		"oenv": func() { os.Exit(Main(os.Args[1:], System())) },
 	})
 }
+
+// withEngineMain runs the tests with an engine to be had; the command needs none.
+type withEngineMain struct{ m *testing.M }
+
+func (w withEngineMain) Run() int { return dockertest.Main(w.m) }
 
 // The scripts in testdata/script say what each command prints and how it ends. Their
 // servers run in the test's process, which is another one than the command's.

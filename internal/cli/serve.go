@@ -174,7 +174,7 @@ func (o *serveOptions) run(ctx context.Context, name string) error {
 	if err := o.announce(name, host, l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return o.untilSignals(ctx, signals, func(ctx context.Context) error { return srv.Serve(ctx, l) })
+	return untilSignals(ctx, o.streams, signals, "serve", "what ran was cut off", func(ctx context.Context) error { return srv.Serve(ctx, l) })
 }
 
 // announce prints where the server is. The listener is open: who reads the line can
@@ -208,30 +208,6 @@ func serverURL(host string, port int) string {
 		host = "::1"
 	}
 	return "http://" + net.JoinHostPort(host, strconv.Itoa(port))
-}
-
-// untilSignals ends serve at the first signal and no longer waits for it at the second.
-// The second is not left to the signal's default action, which does not exist for the
-// first process of a container.
-func (o *serveOptions) untilSignals(ctx context.Context, signals <-chan os.Signal, serve func(context.Context) error) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- serve(ctx) }()
-	for first := true; ; first = false {
-		select {
-		case err := <-ended:
-			return err
-		case sig := <-signals:
-			if !first {
-				return &signalError{sig}
-			}
-			stop()
-			if o.streams.ErrTerminal {
-				o.streams.note("oenv: ending; once more to end at once\n")
-			}
-		}
-	}
 }
 
 // settings turns flags into options. What a flag or its variable has wrong is told by

@@ -212,8 +212,7 @@ func TestServerURL(t *testing.T) {
 // A server that ends by itself is not waited for.
 func TestServeReportsItsError(t *testing.T) {
 	broken := errors.New("broken")
-	o := &serveOptions{streams: &Streams{Err: io.Discard}}
-	err := o.untilSignals(t.Context(), nil, func(context.Context) error { return broken })
+	err := untilSignals(t.Context(), &Streams{Err: io.Discard}, nil, "serve", "", func(context.Context) error { return broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("untilSignals: %v", err)
 	}

@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"path"
 	"strings"
-	"syscall"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -78,19 +76,4 @@ func (o *serveOptions) allowOrigins() ([]envserver.Option, error) {
 		hosts = append(hosts, host)
 	}
 	return []envserver.Option{envserver.WithOrigins(hosts...)}, nil
-}
-
-// signalError is a server that a second signal ended before it had finished.
-type signalError struct{ sig os.Signal }
-
-func (e *signalError) Error() string {
-	return fmt.Sprintf("serve: ended by a second signal (%v): what ran was cut off", e.sig)
-}
-
-// code is what a shell reports for a program that the signal ended.
-func (e *signalError) code() int {
-	if e.sig == syscall.SIGTERM {
-		return exitTerminated
-	}
-	return exitInterrupted
 }

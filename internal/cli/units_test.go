@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/openenv-go/openenv"
+	"github.com/openenv-go/openenv/provider"
 )
 
 func TestExitCodes(t *testing.T) {
@@ -36,8 +37,11 @@ func TestExitCodes(t *testing.T) {
 		{"no reply", fmt.Errorf("x: %w", openenv.ErrMessageTimeout), exitLost},
 		{"no answer in time", &openenv.ConnectError{Err: context.DeadlineExceeded}, exitLost},
 		{"interrupted", fmt.Errorf("x: %w", errInterrupted), exitInterrupted},
-		{"second Ctrl-C", &signalError{os.Interrupt}, exitInterrupted},
-		{"second SIGTERM", &signalError{syscall.SIGTERM}, exitTerminated},
+		{"no environment in time", notReady(context.DeadlineExceeded), exitUnreachable},
+		{"an option of an environment", notReady(&provider.ConfigError{Setting: "WithVolume", Err: errors.New("x")}), exitUsage},
+		{"an environment that ended", ended(&provider.ExitError{Code: 5}), exitFailure},
+		{"second Ctrl-C", &signalError{sig: os.Interrupt}, exitInterrupted},
+		{"second SIGTERM", &signalError{sig: syscall.SIGTERM}, exitTerminated},
 		{"lines", &linesError{failed: 1, err: refused}, exitUnreachable},
 	} {
 		if got := codeOf(tt.err); got != tt.want {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -57,6 +58,18 @@ func Python(t testing.TB) string {
 	python, err := findPython(Root(t))
 	Require(t, "the Python peer", err)
 	return python
+}
+
+// UV returns the uv that is installed beside the Python peer's interpreter. Without it
+// the test ends as [Require] does.
+func UV(t testing.TB) string {
+	t.Helper()
+	uv, err := exec.LookPath(filepath.Join(filepath.Dir(Python(t)), "uv"))
+	if err != nil {
+		err = fmt.Errorf("run `make peer` to install it: %w", err)
+	}
+	Require(t, "uv", err)
+	return uv
 }
 
 func findPython(root string) (string, error) {

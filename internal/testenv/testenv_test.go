@@ -90,6 +90,26 @@ func TestPythonFromEnvironment(t *testing.T) {
 	}
 }
 
+func TestUV(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(testenv.PeerPython, filepath.Join(dir, "python"))
+	t.Setenv("CI", "")
+	if err := os.WriteFile(filepath.Join(dir, "python"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := record(t, func(tb testing.TB) { testenv.UV(tb) })
+	if !strings.Contains(r.skipped, "uv is missing") || !strings.Contains(r.skipped, "make peer") {
+		t.Errorf("skipped with %q, want what is missing and the hint `make peer`", r.skipped)
+	}
+	uv := filepath.Join(dir, "uv")
+	if err := os.WriteFile(uv, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got := testenv.UV(t); got != uv {
+		t.Errorf("got %s, want %s", got, uv)
+	}
+}
+
 func TestPythonHint(t *testing.T) {
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "interop", "peer"), 0o700); err != nil {
