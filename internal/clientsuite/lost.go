@@ -36,14 +36,13 @@ func disconnected(p *play) {
 func disconnectMidStep(p *play) {
 	c := p.client()
 	p.reset(c)
-	timer := time.AfterFunc(100*time.Millisecond, func() {
-		if err := c.Disconnect(p.Context()); err != nil {
-			p.Errorf("Disconnect: %v", err)
-		}
-	})
-	defer timer.Stop()
+	disconnected := make(chan error, 1)
+	time.AfterFunc(100*time.Millisecond, func() { disconnected <- c.Disconnect(p.Context()) })
 	_, err := c.Step(p.Context(), Action{"sleep:1"})
 	p.lost("Step", err, true)
+	if err := <-disconnected; err != nil {
+		p.Errorf("Disconnect: %v", err)
+	}
 	p.afresh(c)
 }
 

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"net/url"
 	"time"
@@ -155,12 +154,18 @@ func (s *Session) acquireOrigin(ctx context.Context) (url.Values, error) {
 	}
 }
 
+// releaseOrigin tells the origin that its session is over. It waits for another call
+// on the origin no longer than ctx, but does not refuse a free one because ctx is over.
 func (s *Session) releaseOrigin(ctx context.Context) error {
 	select {
 	case s.origin <- struct{}{}:
-		defer func() { <-s.origin }()
-		return s.cfg.Origin.Release(ctx)
-	case <-ctx.Done():
-		return errors.New("origin is busy")
+	default:
+		select {
+		case s.origin <- struct{}{}:
+		case <-ctx.Done():
+			return left(ctx)
+		}
 	}
+	defer func() { <-s.origin }()
+	return s.cfg.Origin.Release(ctx)
 }
