@@ -123,6 +123,7 @@ func Accept(w http.ResponseWriter, r *http.Request, accept AcceptOptions, opts O
 	if err != nil {
 		return nil, innermost(err)
 	}
+	hw.ResponseWriter = nil // the ping handler keeps hw, not the request's buffers
 	c.start(ws, hw.lane)
 	return c, nil
 }

@@ -14,10 +14,15 @@ const (
 	opPong  = 0xA
 )
 
-const (
-	holdLimit = PieceSize + 14 // a piece with its header
-	holdKept  = 16 << 10       // memory that an idle connection may keep for the next frame
-)
+// holdLimit is the most that is held back of one frame: a piece with its header.
+const holdLimit = PieceSize + 14
+
+// heldBuffers hold incomplete frames for as long as it takes to complete them: an idle
+// connection keeps none.
+var heldBuffers = sync.Pool{New: func() any {
+	b := make([]byte, 0, holdLimit)
+	return &b
+}}
 
 // lane stands between the WebSocket library and the network. It notes when bytes
 // arrive, and it slips control frames in between the frames that the library
@@ -33,7 +38,7 @@ type lane struct {
 	// goroutine waiting for it is durably blocked in the sense of testing/synctest.
 	writing chan struct{}
 	out     frameTracker // guarded by writing
-	held    []byte       // bytes of an incomplete frame not written yet; guarded by writing
+	held    *[]byte      // bytes of an incomplete frame not written yet, nil when none; guarded by writing
 
 	mu       sync.Mutex // guards what follows, never held across I/O
 	pong     []byte     // payload of the newest unanswered ping, nil when none
@@ -85,19 +90,34 @@ func (l *lane) Write(p []byte) (int, error) {
 // over a frame in pieces of its small buffer.
 func (l *lane) pass(p []byte) error {
 	l.out.advance(p)
-	if l.out.inFrame() && len(l.held)+len(p) <= holdLimit {
-		l.held = append(l.held, p...)
+	if l.out.inFrame() && l.hold(p) {
 		return nil
 	}
-	if len(l.held) > 0 {
-		p = append(l.held, p...)
-		l.held = p[:0]
-		if cap(p) > holdKept {
-			l.held = nil
-		}
+	if l.held == nil {
+		_, err := l.rwc.Write(p)
+		return err
 	}
-	_, err := l.rwc.Write(p)
+	whole := append(*l.held, p...)
+	_, err := l.rwc.Write(whole)
+	*l.held = (*l.held)[:0]
+	heldBuffers.Put(l.held)
+	l.held = nil
 	return err
+}
+
+// hold keeps p back if there is room for it.
+func (l *lane) hold(p []byte) bool {
+	if l.held == nil {
+		if len(p) > holdLimit {
+			return false
+		}
+		l.held, _ = heldBuffers.Get().(*[]byte)
+	}
+	if len(*l.held)+len(p) > holdLimit {
+		return false
+	}
+	*l.held = append(*l.held, p...)
+	return true
 }
 
 // Close closes the network connection and waits for the flusher to notice.
