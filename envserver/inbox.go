@@ -35,7 +35,9 @@ type inbox struct {
 
 	mu      sync.Mutex
 	timer   *time.Timer
+	armed   bool // timer is running
 	busy    bool // a call is running
+	began   time.Time
 	pumping bool
 	ahead   []message
 	bytes   int // in ahead
@@ -72,17 +74,15 @@ func (in *inbox) next() (message, error) {
 	}
 }
 
-// watch says that a call begins, unwatch that it has ended.
+// watch says that a call begins, unwatch that it has ended. The timer is not stopped
+// between quick calls: setting one that is due soon wakes the thread that waits for the
+// network, which would cost more than the call.
 func (in *inbox) watch() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.busy = true
-	if !in.pumping {
-		if in.timer == nil {
-			in.timer = time.AfterFunc(watchAfter, in.startPump)
-		} else {
-			in.timer.Reset(watchAfter)
-		}
+	in.busy, in.began = true, time.Now()
+	if !in.pumping && !in.armed {
+		in.arm(watchAfter)
 	}
 }
 
@@ -90,13 +90,28 @@ func (in *inbox) unwatch() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.busy = false
-	in.timer.Stop()
 }
 
+// arm sets the timer; the caller holds mu.
+func (in *inbox) arm(d time.Duration) {
+	in.armed = true
+	if in.timer == nil {
+		in.timer = time.AfterFunc(d, in.startPump)
+		return
+	}
+	in.timer.Reset(d)
+}
+
+// startPump runs when the timer is due, which may be that of an earlier call.
 func (in *inbox) startPump() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
+	in.armed = false
 	if !in.busy || in.pumping || in.err != nil || !in.room() {
+		return
+	}
+	if left := watchAfter - time.Since(in.began); left > 0 {
+		in.arm(left)
 		return
 	}
 	in.pumping = true

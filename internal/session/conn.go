@@ -21,6 +21,7 @@ type conn struct {
 	writing chan struct{} // lock held from a request's place in fifo to the end of its write
 	fifo    []*waiter
 	clock   *time.Timer // the message timeout of fifo's head
+	ticking bool        // clock is running
 	since   time.Time   // when the head became the oldest unanswered request
 
 	dirty    bool // something may have been done in the server session
@@ -223,36 +224,48 @@ func (c *conn) pop() *waiter {
 		return w
 	}
 	c.fifo = c.fifo[:0] // keeps the room of a lone caller's next request
-	if c.clock != nil {
-		c.clock.Stop()
-	}
 	return w
 }
 
 // startClock gives the oldest request its message timeout. One timer serves the
-// connection for its whole life.
+// connection for its whole life, and is not stopped between requests: it looks at the
+// time when it is due.
 func (c *conn) startClock() {
 	limit := c.s.cfg.MessageTimeout
 	if limit <= 0 {
 		return
 	}
 	c.since = time.Now()
-	if c.clock == nil {
-		c.clock = time.AfterFunc(limit, c.expire)
-		return
+	if !c.ticking {
+		c.arm(limit)
 	}
-	c.clock.Reset(limit)
 }
 
-// expire ends the connection when its oldest request has waited too long. A reply
-// that came at the same moment has moved since.
+// arm sets the clock; the caller holds mu.
+func (c *conn) arm(d time.Duration) {
+	c.ticking = true
+	if c.clock == nil {
+		c.clock = time.AfterFunc(d, c.expire)
+		return
+	}
+	c.clock.Reset(d)
+}
+
+// expire ends the connection when its oldest request has waited too long. The timer may
+// be that of an earlier one.
 func (c *conn) expire() {
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	if c.cause != nil || len(c.fifo) == 0 || time.Since(c.since) < c.s.cfg.MessageTimeout {
+	c.ticking = false
+	if c.cause != nil || len(c.fifo) == 0 {
 		return
 	}
-	err := fmt.Errorf("%w of %v", ErrMessageTimeout, c.s.cfg.MessageTimeout)
+	limit := c.s.cfg.MessageTimeout
+	if left := limit - time.Since(c.since); left > 0 {
+		c.arm(left)
+		return
+	}
+	err := fmt.Errorf("%w of %v", ErrMessageTimeout, limit)
 	w := c.pop()
 	c.end(err)
 	c.settle(w, outcome{err: err})

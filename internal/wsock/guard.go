@@ -12,13 +12,15 @@ import (
 const guardAfter = 2 * time.Millisecond
 
 // guard breaks a Write that does not get through: when its ctx ends, or after the
-// write timeout. It costs a message that gets through at once nothing but the reset
-// of a timer.
+// write timeout. A message that gets through at once costs it two looks at the clock:
+// the timer is not stopped between quick writes, since setting one that is due soon
+// wakes the thread that waits for the network.
 type guard struct {
 	conn *Conn
 
 	mu      sync.Mutex
 	timer   *time.Timer
+	due     time.Time       // when timer fires; zero when it is not running
 	ctx     context.Context // of the Write in progress, nil when none
 	began   time.Time
 	unwatch func() bool
@@ -32,11 +34,19 @@ func (g *guard) begin(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ctx, g.began, g.watched = ctx, time.Now(), false
-	if g.timer == nil {
-		g.timer = time.AfterFunc(guardAfter, g.fire)
-	} else {
-		g.timer.Reset(guardAfter)
+	if g.due.IsZero() || g.due.Sub(g.began) > guardAfter {
+		g.arm(guardAfter)
 	}
+}
+
+// arm sets the timer; the caller holds mu.
+func (g *guard) arm(d time.Duration) {
+	g.due = time.Now().Add(d)
+	if g.timer == nil {
+		g.timer = time.AfterFunc(d, g.fire)
+		return
+	}
+	g.timer.Reset(d)
 }
 
 func (g *guard) end() {
@@ -45,7 +55,6 @@ func (g *guard) end() {
 	if g.ctx == nil {
 		return
 	}
-	g.timer.Stop()
 	g.ctx = nil
 	if g.unwatch != nil {
 		g.unwatch()
@@ -53,14 +62,19 @@ func (g *guard) end() {
 	}
 }
 
-// fire first starts to watch the ctx, and the second time is the write timeout. It
-// may come late, from the timer of an earlier Write: what counts is the time that
-// the one in progress has taken.
+// fire first starts to watch the ctx, and the second time is the write timeout. The
+// timer may be that of an earlier Write: what counts is the time that the one in
+// progress has taken.
 func (g *guard) fire() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.due = time.Time{}
+	if g.ctx == nil {
+		return
+	}
 	taken, limit := time.Since(g.began), g.conn.opts.WriteTimeout
-	if g.ctx == nil || taken < guardAfter {
+	if taken < guardAfter {
+		g.arm(guardAfter - taken)
 		return
 	}
 	if !g.watched {
@@ -74,7 +88,7 @@ func (g *guard) fire() {
 	switch {
 	case limit <= 0:
 	case taken < limit:
-		g.timer.Reset(limit - taken)
+		g.arm(limit - taken)
 	default:
 		g.conn.giveUp(fmt.Errorf("%w of %v", ErrWriteTimeout, limit))
 		g.conn.lane.abort()
