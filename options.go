@@ -191,7 +191,7 @@ func ProxyURL(u *url.URL) func(*http.Request) (*url.URL, error) { return http.Pr
 // then ModeSimulation.
 func WithMode(m Mode) Option {
 	return optionFunc(func(s *settings) error {
-		mode, err := parseMode(string(m))
+		mode, err := ParseMode(string(m))
 		if err != nil {
 			return fmt.Errorf("WithMode: %w", err)
 		}

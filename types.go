@@ -44,14 +44,16 @@ func defaultMode() (Mode, error) {
 	if text == "" {
 		return ModeSimulation, nil
 	}
-	mode, err := parseMode(text)
+	mode, err := ParseMode(text)
 	if err != nil {
 		return "", fmt.Errorf("environment variable %s: %w", modeVariable, err)
 	}
 	return mode, nil
 }
 
-func parseMode(text string) (Mode, error) {
+// ParseMode reads a mode in any case, as the Python package does for its clients and
+// its servers. The error quotes a text that is neither.
+func ParseMode(text string) (Mode, error) {
 	mode := Mode(strings.ToLower(text))
 	if mode != ModeSimulation && mode != ModeProduction {
 		return "", fmt.Errorf("mode %q is neither simulation nor production", text)

@@ -9,7 +9,6 @@ import (
 	"os"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -99,7 +98,7 @@ func (s *settings) fromEnvironment() error {
 	if s.mode == "" {
 		s.mode = openenv.ModeSimulation
 		if text := os.Getenv(modeVariable); text != "" {
-			mode, err := parseMode(openenv.Mode(text))
+			mode, err := openenv.ParseMode(text)
 			if err != nil {
 				return fmt.Errorf("environment variable %s: %w", modeVariable, err)
 			}
@@ -107,14 +106,6 @@ func (s *settings) fromEnvironment() error {
 		}
 	}
 	return nil
-}
-
-func parseMode(m openenv.Mode) (openenv.Mode, error) {
-	m = openenv.Mode(strings.ToLower(string(m)))
-	if m != openenv.ModeSimulation && m != openenv.ModeProduction {
-		return "", fmt.Errorf("mode %q is neither simulation nor production", m)
-	}
-	return m, nil
 }
 
 // WithMaxSessions allows n sessions at once. Without it the variable
@@ -141,7 +132,7 @@ func WithConcurrentSessions() Option {
 // session socket stays open for them, as it does on the Python server.
 func WithMode(m openenv.Mode) Option {
 	return optionFunc(func(s *settings) error {
-		mode, err := parseMode(m)
+		mode, err := openenv.ParseMode(string(m))
 		if err != nil {
 			return fmt.Errorf("WithMode: %w", err)
 		}

@@ -52,13 +52,14 @@ func (o *serveOptions) askForToken() ([]envserver.Option, error) {
 
 // chooseMode leaves the mode to the server when there is no flag.
 func (o *serveOptions) chooseMode() ([]envserver.Option, error) {
-	switch mode := openenv.Mode(strings.ToLower(o.mode)); {
-	case !o.changed("mode"):
+	if !o.changed("mode") {
 		return nil, nil
-	case mode == openenv.ModeSimulation || mode == openenv.ModeProduction:
-		return []envserver.Option{envserver.WithMode(mode)}, nil
 	}
-	return nil, usagef("--mode: %q is neither simulation nor production", o.mode)
+	mode, err := openenv.ParseMode(o.mode)
+	if err != nil {
+		return nil, usagef("--mode: %q is neither simulation nor production", o.mode)
+	}
+	return []envserver.Option{envserver.WithMode(mode)}, nil
 }
 
 // allowOrigins takes hosts and, since that is what a browser calls an origin, whole
