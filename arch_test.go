@@ -26,6 +26,7 @@ var layers = []struct {
 	{"internal/memnet", nil},
 	{"internal/leak", nil},
 	{"internal/testenv", nil},
+	{"internal/tooljson", nil},
 	{"provider", nil},
 
 	{"internal/peerproc", []string{"internal/testenv"}},
@@ -33,7 +34,7 @@ var layers = []struct {
 	{"internal/session", []string{"internal/wire", "internal/netx", "internal/rpc", "internal/wsock"}},
 	{".", []string{"internal/session", "internal/wire", "internal/netx", "internal/wsock", "provider"}},
 
-	{"envserver", upTo(".")},
+	{"envserver", upTo(".", "internal/tooljson")},
 	{"rubric", upTo(".")},
 	{"rubric/*", upTo(".", "rubric")},
 	{"provider/providertest", upTo(".", "internal/leak")},
@@ -42,7 +43,7 @@ var layers = []struct {
 	{"internal/dockertest", upTo(".", "internal/testenv")},
 	{"hub", upTo(".", "provider/*")},
 	{"openenvtest", upTo(".")},
-	{"mcp", upTo(".", "envserver")},
+	{"mcp", upTo(".", "envserver", "internal/tooljson")},
 
 	{"internal/clientsuite", []string{".", "openenvtest", "internal/leak", "internal/testenv"}},
 	{"envs/internal/*", []string{"…"}},

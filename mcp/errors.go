@@ -1,0 +1,39 @@
+package mcp
+
+import "fmt"
+
+// Kind says what went wrong with a tool call.
+type Kind string
+
+// The kinds of the protocol (core/env_server/mcp_types.py, ToolErrorType), and
+// KindSessionMissing, which is this package's.
+const (
+	KindToolNotFound   Kind = "tool_not_found"
+	KindInvalidArgs    Kind = "invalid_args"
+	KindExecution      Kind = "execution_error"
+	KindTransport      Kind = "transport_error"
+	KindTimeout        Kind = "timeout"
+	KindSessionMissing Kind = "session_missing"
+)
+
+// ToolError is a tool call, or a list of tools, that failed. Err is the cause when
+// there is one below it: a *openenv.ConnectError for KindTransport, one that matches
+// openenv.ErrMessageTimeout for KindTimeout of the client's own limit.
+type ToolError struct {
+	Op      string // "call tool" or "list tools"
+	Tool    string // empty for a list
+	URL     string
+	Kind    Kind
+	Message string
+	Err     error
+}
+
+func (e *ToolError) Error() string {
+	subject := e.Op
+	if e.Tool != "" {
+		subject = fmt.Sprintf("%s %q", e.Op, e.Tool)
+	}
+	return fmt.Sprintf("%s %s: %s: %s", subject, e.URL, e.Kind, e.Message)
+}
+
+func (e *ToolError) Unwrap() error { return e.Err }
