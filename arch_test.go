@@ -32,7 +32,7 @@ var layers = []struct {
 	{"internal/peerproc", []string{"internal/testenv"}},
 	{"internal/rpc", []string{"internal/wire", "internal/netx"}},
 	{"internal/session", []string{"internal/wire", "internal/netx", "internal/rpc", "internal/wsock"}},
-	{".", []string{"internal/session", "internal/wire", "internal/netx", "internal/wsock", "provider"}},
+	{".", []string{"internal/session", "internal/rpc", "internal/wire", "internal/netx", "internal/wsock", "provider"}},
 
 	{"envserver", upTo(".", "internal/tooljson")},
 	{"rubric", upTo(".")},

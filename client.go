@@ -118,8 +118,9 @@ func (c *Client[A, O, S]) Close() error {
 // It is empty while a provider has not started the server, and after it was stopped.
 func (c *Client[A, O, S]) BaseURL() string { return c.core.baseURL() }
 
-// SessionID is the server's identifier of a session made over HTTP. A session that
-// lives on its socket has none in this protocol, and the result is empty.
+// SessionID is the server's identifier of a session made over HTTP, empty until there
+// is one; see [WithManagedSession]. A session that lives on its socket has none in this
+// protocol.
 func (c *Client[A, O, S]) SessionID() string { return c.core.sessionID() }
 
 // Mode is the mode fixed when the client was made.

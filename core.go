@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 
 	"github.com/openenv-go/openenv/internal/session"
 	"github.com/openenv-go/openenv/internal/wsock"
@@ -18,7 +19,10 @@ type core struct {
 	set    *settings
 	host   *host // shared by the family
 	sess   *session.Session
+	origin *session.Managed // nil: the session lives on its socket
 	parent *core
+
+	requests atomic.Uint64 // JSON-RPC requests made
 
 	closing chan struct{} // lock held for the whole of a close
 
@@ -38,8 +42,14 @@ func newCore(set *settings, h *host, parent *core) *core {
 	if parent == nil {
 		h.root = c
 	}
+	var origin session.Origin
+	if set.managed {
+		c.origin = session.NewManaged(c.manage)
+		origin = c.origin
+	}
 	c.sess = session.New(session.Config{
 		Dial:           c.dial,
+		Origin:         origin,
 		Plan:           c.plan,
 		MessageTimeout: set.messageTimeout,
 		CloseTimeout:   set.closeTimeout,
@@ -64,8 +74,13 @@ func (c *core) begin(ctx context.Context, face session.Face, op session.Op, size
 // face is the execution mode that the client is locked to.
 func (c *core) face() ExecMode { return ExecMode(c.sess.Status().Face) }
 
-// sessionID is empty: a session that lives on its socket has no identifier.
-func (c *core) sessionID() string { return "" }
+// sessionID is empty for a session that lives on its socket: it has no identifier.
+func (c *core) sessionID() string {
+	if c.origin == nil {
+		return ""
+	}
+	return c.origin.ID()
+}
 
 // dial starts the server if need be and opens the socket.
 func (c *core) dial(ctx context.Context, query url.Values) (*wsock.Conn, error) {

@@ -30,6 +30,10 @@ var (
 	// ErrCleanupPending: a provider could not be stopped. Its handle is kept; the next
 	// Close or Connect stops it first.
 	ErrCleanupPending = errors.New("provider cleanup is pending")
+	// ErrUnknownSession: the server does not know the session that was made on it: it has
+	// ended it, was started anew, or another server answered. It is the cause of a
+	// *SessionLostError.
+	ErrUnknownSession = errors.New("server does not know the session")
 	// ErrGone: the environment existed and does not any more. It is not retried.
 	ErrGone = errors.New("environment is gone")
 )
@@ -130,24 +134,6 @@ func (e *ConnectError) Is(target error) bool {
 	return target == ErrGone && (e.Status == http.StatusGone || errors.Is(e.Err, provider.ErrGone))
 }
 
-// SessionLostError says that the episode is gone: the session it lived in has ended,
-// or the call itself was cut off. Only Reset starts a new episode; for a client that
-// never reset, Connect starts a new session.
-type SessionLostError struct {
-	Op    string
-	URL   string
-	Sent  bool // this call's request had been written, at least in part
-	Cause error
-}
-
-func (e *SessionLostError) Error() string {
-	if e.Sent {
-		return fmt.Sprintf("%s %s: session lost while waiting for the reply: %v", e.Op, e.URL, e.Cause)
-	}
-	return fmt.Sprintf("%s %s: session lost, reset to start a new episode: %v", e.Op, e.URL, e.Cause)
-}
-func (e *SessionLostError) Unwrap() error { return e.Cause }
-
 // Side is an end of the connection.
 type Side string
 
@@ -197,6 +183,7 @@ func (c *core) convert(op string, err error) error {
 func (c *core) translate(op string, err error) error {
 	var (
 		lost    *session.LostError
+		doubt   *session.DoubtError
 		refused *session.RefusedError
 		frame   *session.FrameError
 		ended   *session.ConnError
@@ -209,6 +196,8 @@ func (c *core) translate(op string, err error) error {
 		return nil
 	case errors.As(err, &mode):
 		return &ExecModeError{Op: op, URL: url, Locked: ExecMode(mode.Locked), Attempted: ExecMode(mode.Tried), Pending: mode.Pending}
+	case errors.As(err, &doubt):
+		return &StepInDoubtError{Op: op, URL: url, Cause: c.cause(doubt.Cause)}
 	case errors.As(err, &lost):
 		return &SessionLostError{Op: op, URL: url, Sent: lost.Sent, Cause: c.cause(lost.Cause)}
 	case errors.As(err, &refused):
@@ -234,6 +223,8 @@ func (c *core) cause(err error) error {
 	switch {
 	case errors.Is(err, session.ErrClosed):
 		return ErrClosed
+	case errors.Is(err, session.ErrUnknownSession):
+		return ErrUnknownSession
 	case errors.Is(err, session.ErrMessageTimeout):
 		return fmt.Errorf("%w of %v", ErrMessageTimeout, c.set.messageTimeout)
 	case errors.Is(err, wsock.ErrTooBig):

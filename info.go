@@ -109,28 +109,44 @@ func call[T any](ctx context.Context, s Session, op, method, route string, body 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.sess.Base(), func() { cancel(session.ErrClosed) })()
+	var payload []byte
+	if body != nil {
+		var err error
+		if payload, err = wire.Marshal(body); err != nil {
+			return out, fmt.Errorf("%s: encode: %w", op, err)
+		}
+	}
+	data, shown, err := c.exchange(ctx, op, method, route, payload)
+	if err != nil {
+		return out, err
+	}
+	if err := wire.Unmarshal(data, &out, wire.Numbers(c.set.numbers)); err != nil {
+		return out, &DecodeError{Op: op, URL: shown, Received: wire.Excerpt(data), Err: err}
+	}
+	return out, nil
+}
+
+// exchange makes one HTTP exchange with the server that c lives on, within the message
+// timeout, and returns the body of its success and the address for errors.
+func (c *core) exchange(ctx context.Context, op, method, route string, payload []byte) (data []byte, shown string, err error) {
 	at, err := c.host.resolve(ctx, c)
 	if err != nil {
-		return out, c.convert(op, err)
+		return nil, "", c.convert(op, err)
 	}
 	if limit := c.set.messageTimeout; limit > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w of %v", ErrMessageTimeout, limit))
 		defer stop()
 	}
-	address := at.base.HTTP(route)
-	shown := at.base.String() + route
-	data, status, err := c.fetch(ctx, at, method, address.String(), body)
+	shown = at.base.String() + route
+	data, status, err := c.fetch(ctx, at, method, at.base.HTTP(route).String(), payload)
 	if err != nil {
-		return out, c.callError(op, shown, status, err)
+		return nil, shown, c.callError(op, shown, status, err)
 	}
 	if status < 200 || status > 299 {
-		return out, &ConnectError{Op: op, URL: shown, Status: status, Err: statusError(status, data)}
+		return nil, shown, &ConnectError{Op: op, URL: shown, Status: status, Err: statusError(status, data)}
 	}
-	if err := wire.Unmarshal(data, &out, wire.Numbers(c.set.numbers)); err != nil {
-		return out, &DecodeError{Op: op, URL: shown, Received: wire.Excerpt(data), Err: err}
-	}
-	return out, nil
+	return data, shown, nil
 }
 
 // callError is the error of an HTTP exchange that got no answer, or not all of it.
@@ -141,16 +157,12 @@ func (c *core) callError(op, shown string, status int, err error) error {
 	return &ConnectError{Op: op, URL: shown, Status: status, Err: err}
 }
 
-func (c *core) fetch(ctx context.Context, at target, method, address string, body any) ([]byte, int, error) {
-	var payload io.Reader
-	if body != nil {
-		encoded, err := wire.Marshal(body)
-		if err != nil {
-			return nil, 0, err
-		}
-		payload = bytes.NewReader(encoded)
+func (c *core) fetch(ctx context.Context, at target, method, address string, payload []byte) ([]byte, int, error) {
+	var body io.Reader
+	if payload != nil {
+		body = bytes.NewReader(payload)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, address, payload)
+	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -159,7 +171,7 @@ func (c *core) fetch(ctx context.Context, at target, method, address string, bod
 		return nil, 0, err
 	}
 	maps.Copy(req.Header, header)
-	if body != nil {
+	if payload != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	resp, err := c.host.calls.Do(req)

@@ -14,7 +14,8 @@ import (
 )
 
 // Call is a round trip as an interceptor sees it. Request and Reply are the raw
-// frames: read-only, and valid until the interceptor returns.
+// frames, or JSON-RPC over HTTP for tools: read-only, and valid until the interceptor
+// returns. A JSON-RPC request names its session, and is there once next has returned.
 type Call struct {
 	Op        string // reset, step, state, tool call, tool list
 	SessionID string // see [Client.SessionID]
@@ -54,9 +55,16 @@ func (c *core) roundTrip(ctx context.Context, t *session.Turn, x *session.Exchan
 	return serverError(x.Op.String(), c.socketURL(), frame)
 }
 
+// trip makes an exchange inside a turn that has come.
+type trip func(ctx context.Context, t *session.Turn, x *session.Exchange) error
+
 // perform makes the round trip of a turn and gives the turn back. The reply is the
 // caller's.
 func (c *core) perform(ctx context.Context, t *session.Turn, op session.Op, request []byte) (*bytes.Buffer, error) {
+	return c.performBy(ctx, t, op, request, c.roundTrip)
+}
+
+func (c *core) performBy(ctx context.Context, t *session.Turn, op session.Op, request []byte, run trip) (*bytes.Buffer, error) {
 	defer t.Finish()
 	if err := t.Wait(ctx); err != nil {
 		return nil, c.convert(op.String(), err)
@@ -64,9 +72,9 @@ func (c *core) perform(ctx context.Context, t *session.Turn, op session.Op, requ
 	x := session.Exchange{Op: op, Request: request}
 	var err error
 	if len(c.set.interceptors) == 0 {
-		err = c.roundTrip(ctx, t, &x)
+		err = run(ctx, t, &x)
 	} else {
-		err = c.intercepted(ctx, t, &x)
+		err = c.intercepted(ctx, t, &x, run)
 	}
 	if err != nil {
 		wire.PutBuffer(x.Reply)
@@ -75,7 +83,7 @@ func (c *core) perform(ctx context.Context, t *session.Turn, op session.Op, requ
 	return x.Reply, nil
 }
 
-func (c *core) intercepted(ctx context.Context, t *session.Turn, x *session.Exchange) error {
+func (c *core) intercepted(ctx context.Context, t *session.Turn, x *session.Exchange, run trip) error {
 	call := &Call{Op: x.Op.String(), SessionID: c.sessionID(), Attempt: 1, Request: x.Request, Started: time.Now()}
 	var (
 		mu      sync.Mutex // held during the round trip: an interceptor that returns before it waits for it
@@ -89,8 +97,9 @@ func (c *core) intercepted(ctx context.Context, t *session.Turn, x *session.Exch
 			return errNextAgain
 		}
 		called = true
-		outcome = c.roundTrip(ctx, t, x)
+		outcome = run(ctx, t, x)
 		call.Sent, call.Received = x.Sent, x.Received
+		call.SessionID, call.Request = c.sessionID(), x.Request
 		if x.Reply != nil {
 			call.Reply = x.Reply.Bytes()
 		}

@@ -39,6 +39,7 @@ type settings struct {
 	pipelining                     int
 	keepOnCancel                   bool
 	numbers                        bool
+	managed                        bool
 }
 
 // Defaults of the limits, those of the Python client where it has the limit.
@@ -82,6 +83,16 @@ func newSettings(opts []Option) (*settings, error) {
 		}
 	}
 	return s, nil
+}
+
+// ModeOf is the mode that a client with these options has: for packages that build
+// their clients on this one. The error is the one that [New] would return.
+func ModeOf(opts ...Option) (Mode, error) {
+	s, err := newSettings(opts)
+	if err != nil {
+		return "", err
+	}
+	return s.mode, nil
 }
 
 func duration(name string, set func(*settings, time.Duration), d time.Duration) Option {
@@ -294,6 +305,15 @@ func WithPipelining(n int) Option {
 // socket is dropped, so that the server can cancel the work.
 func WithKeepOnCancel() Option {
 	return optionFunc(func(s *settings) error { s.keepOnCancel = true; return nil })
+}
+
+// WithManagedSession makes sessions over HTTP, and attaches their sockets to them: such
+// a session has a [Client.SessionID], outlives its socket, and can be used over HTTP,
+// too, with [RPC]. When its socket is lost the next call attaches another one; a Reset,
+// Step or tool call that was under way then fails with a *[StepInDoubtError], since it
+// may have been applied.
+func WithManagedSession() Option {
+	return optionFunc(func(s *settings) error { s.managed = true; return nil })
 }
 
 // WithNumbers decodes numbers in raw maps as json.Number instead of float64.

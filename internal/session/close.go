@@ -88,6 +88,7 @@ func (s *Session) Close() (clean bool) {
 
 	ctx, cancel := context.WithTimeout(context.Background(), max(2*s.cfg.CloseTimeout, 100*time.Millisecond))
 	defer cancel()
+	_ = s.settleDrops(ctx) // a session with a socket on it does not end; the release is tried in any case
 	if err := s.releaseOrigin(ctx); err != nil {
 		s.cfg.Logger.Warn("the server's session could not be ended", "err", err)
 	}

@@ -168,7 +168,7 @@ func (c *conn) refuse(refused *RefusedError) {
 		return
 	}
 	if !admitted && c.dirty {
-		c.settle(head, outcome{err: c.s.failure(c, true)}) // the session to attach to is gone
+		c.settle(head, outcome{err: c.s.failure(c, head.op, true)}) // the session to attach to is gone
 		return
 	}
 	c.settle(head, outcome{err: refused})
@@ -308,7 +308,7 @@ func (c *conn) end(cause error) {
 	}
 	s.ended(c)
 	for _, w := range c.fifo {
-		c.settle(w, outcome{err: s.failure(c, true)})
+		c.settle(w, outcome{err: s.failure(c, w.op, true)})
 	}
 	busy := len(c.fifo) > 0
 	c.fifo = nil

@@ -25,8 +25,8 @@ const (
 	OpReset Op = iota
 	OpStep
 	OpState
-	OpTool     // an mcp frame that may change the environment
-	OpToolList // an mcp frame that only reads
+	OpTool     // a JSON-RPC request that may change the environment
+	OpToolList // a JSON-RPC request that only reads
 	OpProbe    // a state frame that asks whether the server has admitted the session
 	OpDefer    // no request of its own: a function that holds the turn
 )
@@ -42,7 +42,7 @@ func (o Op) mutates() bool { return o == OpReset || o == OpStep || o == OpTool }
 func (o Op) needsEpisode() bool { return o == OpStep || o == OpState || o == OpTool }
 
 // pipelines reports whether the request may be sent before earlier replies came.
-func (o Op) pipelines() bool { return o == OpStep || o == OpTool }
+func (o Op) pipelines() bool { return o == OpStep }
 
 // Face is the execution mode that a call claims.
 type Face uint8

@@ -35,6 +35,16 @@ type LostError struct {
 func (e *LostError) Error() string { return "session lost: " + e.Cause.Error() }
 func (e *LostError) Unwrap() error { return e.Cause }
 
+// DoubtError says that a request was written, that its session is still there, and that
+// it is not known whether the request was applied: its reply was lost with the socket.
+type DoubtError struct {
+	Op    Op
+	Cause error
+}
+
+func (e *DoubtError) Error() string { return "reply lost: " + e.Cause.Error() }
+func (e *DoubtError) Unwrap() error { return e.Cause }
+
 // RefusedError is a server that does not give a session: its error frame came
 // unasked, or in place of the first reply.
 type RefusedError struct{ Frame wire.Error }

@@ -136,7 +136,7 @@ func (s *Session) admit(ctx context.Context, c *conn) error {
 	case <-c.admitted:
 		return nil
 	case <-c.ended:
-		return s.endError(c, false)
+		return s.endError(c, OpProbe, false)
 	case <-ctx.Done():
 		return left(ctx)
 	}

@@ -171,7 +171,7 @@ func TestManagedSessionOutlivesItsSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		want[*session.ConnError](t, "step whose socket ends", call(t.Context(), s, session.OpStep))
+		want[*session.DoubtError](t, "step whose socket ends", call(t.Context(), s, session.OpStep))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := call(ctx, s, session.OpStep); !errors.Is(err, context.DeadlineExceeded) {

@@ -51,7 +51,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 	select {
 	case c.writing <- struct{}{}:
 	case <-c.ended:
-		return false, s.endError(c, false)
+		return false, s.endError(c, x.Op, false)
 	case <-ctx.Done():
 		return false, left(ctx)
 	}
@@ -102,9 +102,9 @@ func (s *Session) admission(ctx context.Context, c *conn, w *waiter) error {
 	defer s.mu.Unlock()
 	switch {
 	case c.cause != nil:
-		return s.failure(c, false)
-	case s.lost != nil && w.op.needsEpisode():
-		return &LostError{Cause: s.lost.Cause}
+		return s.failure(c, w.op, false)
+	case s.refuses(w.op):
+		return s.reportLoss()
 	}
 	c.push(w)
 	return nil
@@ -157,13 +157,13 @@ func (s *Session) writeFailed(ctx context.Context, c *conn, w *waiter, x *Exchan
 		return x.take(<-w.reply)
 	}
 	c.end(writeErr)
-	return s.failure(c, true)
+	return s.failure(c, x.Op, true)
 }
 
-func (s *Session) endError(c *conn, sent bool) error {
+func (s *Session) endError(c *conn, op Op, sent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.failure(c, sent)
+	return s.failure(c, op, sent)
 }
 
 // probe sends a state frame whose reply nobody decodes. What it finds out shows in

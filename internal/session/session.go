@@ -28,6 +28,7 @@ type Session struct {
 	flight    *flight
 	drops     map[*conn]struct{} // ended sockets whose close is in progress
 	lost      *LostError
+	told      bool // a caller has learnt of lost
 	kept      bool // something was done in a server session that has no socket now
 	everReset bool
 
@@ -129,18 +130,43 @@ func (s *Session) ended(c *conn) {
 	c.kept = fate == FateKept && !deliberate(c.cause)
 	s.kept = c.kept && c.dirty
 	if c.dirty && !c.kept {
-		s.lost = &LostError{Cause: c.cause}
+		s.lose(c.cause)
 	}
 }
 
+// lose marks the episode as gone; the caller holds mu.
+func (s *Session) lose(cause error) {
+	s.lost = &LostError{Cause: cause}
+	s.told = false
+}
+
+// refuses reports whether op is refused because its episode is gone. A tool call that
+// comes after one which was told so, in a session that was never reset, starts a new
+// session: tools have no episode. The caller holds mu.
+func (s *Session) refuses(op Op) bool {
+	if op == OpTool && s.told && !s.everReset {
+		s.lost = nil
+	}
+	return s.lost != nil && op.needsEpisode()
+}
+
+// reportLoss is the error of a call that is refused; the caller holds mu.
+func (s *Session) reportLoss() error {
+	s.told = true
+	return &LostError{Cause: s.lost.Cause}
+}
+
 // failure is the error of a call on a connection that has ended; the caller holds mu.
-func (s *Session) failure(c *conn, sent bool) error {
+func (s *Session) failure(c *conn, op Op, sent bool) error {
 	var refused *RefusedError
 	switch {
 	case errors.Is(c.cause, ErrClosed):
 		return ErrClosed
 	case c.dirty && !c.kept:
+		s.told = true
 		return &LostError{Cause: c.cause, Sent: sent}
+	case c.kept && sent && op.mutates():
+		return &DoubtError{Op: op, Cause: c.cause}
 	case errors.As(c.cause, &refused):
 		return refused
 	}
@@ -178,10 +204,10 @@ func (s *Session) acquire(ctx context.Context, op Op) (*conn, error) {
 	case s.closed:
 		s.mu.Unlock()
 		return nil, ErrClosed
-	case s.lost != nil && op.needsEpisode():
-		lost := &LostError{Cause: s.lost.Cause}
+	case s.refuses(op):
+		err := s.reportLoss()
 		s.mu.Unlock()
-		return nil, lost
+		return nil, err
 	case s.conn != nil && s.flight == nil:
 		c := s.conn
 		s.mu.Unlock()

@@ -1,0 +1,145 @@
+package openenv
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/openenv-go/openenv/internal/rpc"
+	"github.com/openenv-go/openenv/internal/session"
+	"github.com/openenv-go/openenv/internal/wire"
+)
+
+// RPCError is an error that the server answered to a JSON-RPC request.
+type RPCError struct {
+	Op      string
+	URL     string
+	Code    int // of JSON-RPC: -32602 invalid parameters, -32603 internal error, …
+	Message string
+	Data    json.RawMessage // what the server says beside it; nil when nothing
+}
+
+func (e *RPCError) Error() string {
+	return fmt.Sprintf("%s %s: server error %d: %s", e.Op, e.URL, e.Code, e.Message)
+}
+
+var errNotManaged = errors.New("a JSON-RPC request needs a session that was made over HTTP (WithManagedSession)")
+
+// RPC makes a JSON-RPC request of the session that s has made over HTTP: POST /mcp, with
+// the session's identifier added to params. It is a blocking verb: it takes a turn, so
+// that requests and the frames of the session's socket follow each other, and it makes
+// the session if there is none. tools/list reads; every other method may change the
+// environment, and if its answer is lost the error is a *[StepInDoubtError].
+//
+// The server's own error is an *[RPCError]. A session that the server does not know is a
+// *[SessionLostError] that matches [ErrUnknownSession]; the next request of a client
+// that never reset makes a new one.
+func RPC(ctx context.Context, s Session, method string, params Object) (json.RawMessage, error) {
+	defer runtime.KeepAlive(s)
+	c := s.sessionCore()
+	op := session.OpTool
+	if method == "tools/list" {
+		op = session.OpToolList
+	}
+	if c.origin == nil {
+		return nil, fmt.Errorf("%s: %w", op, errNotManaged)
+	}
+	t, err := c.begin(ctx, session.FaceBlocking, op, 0)
+	if err != nil {
+		return nil, err
+	}
+	request := rpcRequest{method: method, params: params}
+	reply, err := c.performBy(ctx, t, op, nil, request.trip(c))
+	if err != nil {
+		return nil, err
+	}
+	wire.PutBuffer(reply)
+	return request.answer, nil
+}
+
+// rpcRequest is a request to a session. It is encoded when the session is there, whose
+// identifier it names.
+type rpcRequest struct {
+	method string
+	params Object
+	answer json.RawMessage
+}
+
+func (r *rpcRequest) trip(c *core) trip {
+	return func(ctx context.Context, _ *session.Turn, x *session.Exchange) error {
+		err := c.sess.Aside(ctx, x.Op, func(ctx context.Context) (err error) {
+			params := maps.Clone(r.params)
+			if params == nil {
+				params = Object{}
+			}
+			params["session_id"] = c.origin.ID()
+			r.answer, err = c.post(ctx, x.Op.String(), r.method, params, x)
+			return err
+		})
+		return c.rpcFailure(ctx, x, err)
+	}
+}
+
+// rpcFailure turns the failure of an exchange over HTTP into this package's error.
+func (c *core) rpcFailure(ctx context.Context, x *session.Exchange, err error) error {
+	op := x.Op.String()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil: // a caller that leaves knows that it did
+		return c.convert(op, ctxError(ctx))
+	}
+	if answered, ok := errors.AsType[*rpc.Error](err); ok {
+		data := answered.Data
+		if string(data) == "null" {
+			data = nil
+		}
+		return &RPCError{Op: op, URL: c.rpcURL(), Code: answered.Code, Message: answered.Message, Data: data}
+	}
+	failed, ok := errors.AsType[*ConnectError](err)
+	if ok && x.Op == session.OpTool && !x.Sent.IsZero() && failed.Status == 0 && !notSent(err) {
+		return &StepInDoubtError{Op: op, URL: failed.URL, Cause: failed.Err}
+	}
+	return c.convert(op, err)
+}
+
+// notSent reports a failure before the first byte of a request.
+func notSent(err error) bool {
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
+}
+
+func (c *core) rpcURL() string { return c.baseURL() + "/mcp" }
+
+// manage makes the requests that make and end the session itself.
+func (c *core) manage(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	return c.post(ctx, "session", method, params, new(session.Exchange))
+}
+
+// post makes one JSON-RPC exchange over HTTP.
+func (c *core) post(ctx context.Context, op, method string, params any, x *session.Exchange) (json.RawMessage, error) {
+	id := c.requests.Add(1)
+	request, err := rpc.Request(id, method, params)
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	x.Request, x.Sent = request, time.Now()
+	data, shown, err := c.exchange(ctx, op, http.MethodPost, "/mcp", request)
+	if err != nil {
+		return nil, err
+	}
+	x.Received = time.Now()
+	result, err := rpc.Response(data, id)
+	if _, answered := errors.AsType[*rpc.Error](err); err != nil && !answered {
+		err = &DecodeError{Op: op, URL: shown, Received: wire.Excerpt(data), Err: err}
+	}
+	x.Reply = bytes.NewBuffer(data)
+	return result, err
+}
