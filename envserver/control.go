@@ -105,7 +105,7 @@ func (s *Server) throwaway(ctx context.Context, admit func(instance) error, c ca
 		err = h.admitted(ctx, admit, c)
 		s.logPanic(h.id, err)
 	}
-	if h.overstayed() {
+	if h.overstayed() || overdue(err) {
 		l.running.Go(func() { h.end(err) }) // the client is not to wait for it
 	} else {
 		h.end(err)

@@ -11,7 +11,7 @@ import (
 // the server shuts down, and an environment that heeds it frees its session early.
 //
 // Optional methods: io.Closer, called once at the end; [Concurrent]; [Describer];
-// [StrictReset]; [TaskProvider].
+// [StrictReset]; [TaskProvider]; [ToolProvider].
 type Environment[A, O, S any] interface {
 	// Reset starts an episode.
 	Reset(ctx context.Context, params ResetParams) (openenv.StepResult[O], error)
@@ -55,4 +55,17 @@ type TaskProvider interface {
 	Splits(ctx context.Context) ([]Split, error)
 	NumTasks(ctx context.Context, split string) (int, error)
 	Task(ctx context.Context, split string, index int) (openenv.Object, error)
+}
+
+// SchemaProvider is implemented by action, observation and state types that encode
+// themselves: the JSON Schema is theirs to tell. It is asked of a zero value, and an
+// option [WithSchema] wins.
+type SchemaProvider interface{ JSONSchema() string }
+
+// ActionVariants is implemented by an action type that stands for several, told apart
+// by the text in one member. An action with one of the texts is validated against the
+// schema beside it, every other against the type's own, which GET /schema publishes.
+// It is asked of a zero value.
+type ActionVariants interface {
+	ActionVariants() (member string, schemas map[string]string)
 }

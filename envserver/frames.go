@@ -52,7 +52,7 @@ func (k *socket) dispatch(req wire.Request) (end bool, err error) {
 		}
 		return false, k.perform(req.Type, req.Data)
 	case wire.TypeMCP:
-		k.srv.answerMCP(k, req.Data)
+		return false, k.srv.answerMCP(k, req.Data)
 	case wire.TypeClose:
 		return true, nil
 	default:

@@ -31,7 +31,8 @@ type message struct {
 // pump, reads ahead, so that pings are answered and the client's end is noticed.
 type inbox struct {
 	sock *wsock.Conn
-	gone func(error) // called once, when the pump meets the end of the socket
+	gone func(error)  // called once, when the pump meets the end of the socket
+	seen func([]byte) // called by the pump with each message, before anyone takes it; may be nil
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -131,6 +132,9 @@ func (in *inbox) run() {
 			in.gone(err)
 			in.signal()
 			return
+		}
+		if in.seen != nil {
+			in.seen(buf.Bytes())
 		}
 		in.ahead = append(in.ahead, message{buf, binary})
 		in.bytes += buf.Len() + perMessage

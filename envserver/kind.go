@@ -17,9 +17,10 @@ import (
 type kind struct {
 	name       string
 	concurrent bool
+	hasTools   bool // environments are ToolProviders, or may be
 	metadata   openenv.Metadata
 	build      func(context.Context) (instance, error)
-	action     *validator
+	actions    actions
 	schemas    schemas
 	passing    chan struct{} // as many throw-away environments as there are slots
 }
@@ -36,7 +37,8 @@ type instance interface {
 	// prepare returns the call with everything that it needs, so that it can run while
 	// the next action is decoded.
 	prepare(typ string, data jsontext.Value) func(ctx context.Context, out *bytes.Buffer) error
-	tasks() TaskProvider // nil when the environment has none
+	tasks() TaskProvider        // nil when the environment has none
+	toolProvider() ToolProvider // the same
 	close() error
 }
 
@@ -55,9 +57,9 @@ func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], bu
 	if err != nil {
 		return nil, err
 	}
-	action, err := newValidator(all.action)
+	of, err := newActions(all.action, reflect.TypeFor[A]())
 	if err != nil {
-		return nil, fmt.Errorf("action schema: %w", err)
+		return nil, err
 	}
 	name := spec.Name
 	if name == "" {
@@ -65,6 +67,7 @@ func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], bu
 	}
 	return &kind{
 		name:       name,
+		hasTools:   mayHaveTools(reflect.TypeFor[E]()),
 		concurrent: askZero(false, func(e E) bool { c, ok := any(e).(Concurrent); return ok && c.ConcurrentSessions() }),
 		metadata: askZero(openenv.Metadata{}, func(e E) openenv.Metadata {
 			if d, ok := any(e).(Describer); ok {
@@ -72,7 +75,7 @@ func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], bu
 			}
 			return openenv.Metadata{}
 		}),
-		action:  action,
+		actions: of,
 		schemas: all,
 		passing: make(chan struct{}, set.maxSessions),
 		build: func(ctx context.Context) (instance, error) {
@@ -83,9 +86,15 @@ func newKind[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], bu
 			if any(env) == nil {
 				return nil, errors.New("build returned no environment")
 			}
-			return &typed[A, O, S]{env: env, shape: action.shape, transform: transform}, nil
+			return &typed[A, O, S]{env: env, actions: &of, transform: transform}, nil
 		},
 	}, nil
+}
+
+// mayHaveTools reports whether environments of a type are ToolProviders. An interface
+// does not say: each environment is asked then.
+func mayHaveTools(t reflect.Type) bool {
+	return t.Kind() == reflect.Interface || t.Implements(reflect.TypeFor[ToolProvider]())
 }
 
 func transformOf[O any](set *settings) (func(openenv.StepResult[O]) (openenv.StepResult[O], error), error) {
@@ -117,12 +126,13 @@ func (k *kind) admit(env instance, data jsontext.Value) error {
 	if err == nil || errors.Is(err, errPanicked) {
 		return err
 	}
-	if fixed, ok := integers(k.action.schema, data); ok {
+	v := k.actions.of(data)
+	if fixed, ok := integers(v.schema, data); ok {
 		if err := decode(env, fixed); err == nil {
 			return nil
 		}
 	}
-	return k.action.explain(data, err)
+	return v.explain(data, err)
 }
 
 // decode contains the panics of a type that decodes itself.

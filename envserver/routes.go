@@ -29,8 +29,11 @@ func (s *Server) routes() http.Handler {
 	static("GET /docs", "text/html; charset=utf-8", s.docs.page)
 	mux.Handle("GET /metrics", s.metrics.handler())
 	mux.HandleFunc("GET /ws", s.serveSession)
-	mux.HandleFunc("GET /mcp", s.serveRPCSocket)
-	mux.HandleFunc("POST /mcp", s.serveRPC)
+	mux.HandleFunc("GET /mcp", s.getMCP)
+	mux.HandleFunc("POST /mcp", s.postMCP)
+	if s.mcp != nil {
+		mux.HandleFunc("DELETE /mcp", s.mcp.delete)
+	}
 	if s.set.mode == openenv.ModeSimulation {
 		mux.HandleFunc("POST /reset", s.serveReset)
 		mux.HandleFunc("POST /step", s.serveStep)

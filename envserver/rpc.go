@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -84,48 +83,6 @@ func parseRPC(body []byte) (rpcRequest, *rpcResponse) {
 	return req, nil
 }
 
-// serveRPC is POST /mcp. The status is always 200: errors are JSON-RPC's.
-func (s *Server) serveRPC(w http.ResponseWriter, r *http.Request) {
-	body, ok := s.readBody(w, r)
-	if !ok {
-		return
-	}
-	req, fail := parseRPC(body)
-	if fail != nil {
-		writeValue(w, fail)
-		return
-	}
-	writeValue(w, s.rpc(r.Context(), req, nil))
-}
-
-// serveRPCSocket is GET /mcp: a session of its own whose messages are JSON-RPC.
-func (s *Server) serveRPCSocket(w http.ResponseWriter, r *http.Request) {
-	if !isUpgrade(r) {
-		writeDetail(w, http.StatusMethodNotAllowed, "Method Not Allowed")
-		return
-	}
-	s.upgrade(w, r, func(k *socket) (int, string) {
-		if err := k.begin(""); err != nil {
-			return k.refuse(func() { k.respond(rpcFail(nil, rpcServer, err.Error(), refusalData(err))) })
-		}
-		defer k.finish()
-		return k.serve(func(msg message) (bool, error) {
-			k.h.touch()
-			req, fail := parseRPC(msg.buf.Bytes())
-			if fail == nil && !msg.binary {
-				k.respond(s.rpc(k.h.ctx, req, k.h))
-				return false, nil
-			}
-			if fail == nil {
-				binary := rpcFail(nil, rpcParseError, "Parse error", nil)
-				fail = &binary
-			}
-			k.respond(*fail)
-			return false, nil
-		})
-	})
-}
-
 func (k *socket) respond(resp rpcResponse) {
 	body, err := wire.Marshal(resp)
 	if err != nil {
@@ -135,47 +92,96 @@ func (k *socket) respond(resp rpcResponse) {
 	k.buf.Write(body)
 }
 
-// answerMCP answers an mcp frame of the session socket.
-func (s *Server) answerMCP(k *socket, data jsontext.Value) {
+// caller is where a request came from: a session's socket, or HTTP.
+type caller struct {
+	h  *hosted          // the socket's session, nil over HTTP
+	do func(call) error // makes a call on it
+}
+
+// answerMCP answers an mcp frame of the session socket. The error tells a panic.
+func (s *Server) answerMCP(k *socket, data jsontext.Value) error {
 	k.h.touch()
-	resp := func() rpcResponse {
-		req, fail := parseRPC(data)
-		if fail != nil {
-			return rpcFail(nil, rpcInvalidRequest, fail.Error.Message, nil)
-		}
-		return s.rpc(k.h.ctx, req, k.h)
-	}()
+	var resp rpcResponse
+	var err error
+	if req, fail := parseRPC(data); fail != nil {
+		resp = rpcFail(nil, rpcInvalidRequest, fail.Error.Message, nil)
+	} else {
+		resp, err = s.rpc(k.h.ctx, req, caller{k.h, k.do})
+		s.logPanic(k.h.id, err)
+	}
 	k.buf.Reset()
 	if err := wire.AppendFrame(k.buf, wire.TypeMCP, resp); err != nil {
 		k.fail(wire.Error{Code: wire.CodeExecution, Message: err.Error()})
 	}
+	return err
 }
 
-// rpc answers one request; h is the session whose socket it came on, nil over HTTP.
-func (s *Server) rpc(ctx context.Context, req rpcRequest, h *hosted) rpcResponse {
-	var params struct {
-		SessionID string `json:"session_id"`
-	}
+// rpc answers one request. The error tells that the environment panicked.
+func (s *Server) rpc(ctx context.Context, req rpcRequest, from caller) (rpcResponse, error) {
+	var params toolParams
 	if len(req.Params) > 0 && req.Params.Kind() != '{' {
-		return rpcFail(req.ID, rpcInvalidParams, "Params must be an object", nil)
+		return rpcFail(req.ID, rpcInvalidParams, "Params must be an object", nil), nil
 	}
 	if len(req.Params) > 0 {
 		if err := wire.Unmarshal(req.Params, &params, wire.Float64); err != nil {
-			return rpcFail(req.ID, rpcInvalidParams, "Invalid params - 'session_id' is a text", nil)
+			return rpcFail(req.ID, rpcInvalidParams, "Invalid params - 'session_id' and 'name' are texts", nil), nil
 		}
 	}
 	switch *req.Method {
 	case "openenv/session/create":
-		return s.createSession(ctx, req, h)
+		return s.createSession(ctx, req, from.h), nil
 	case "openenv/session/close":
-		return s.closeSession(req, params.SessionID, h)
+		return s.closeSession(req, params.SessionID, from.h), nil
 	case "tools/list", "tools/call":
-		if h == nil && params.SessionID != "" && s.session(params.SessionID) == nil {
-			return rpcFail(req.ID, rpcInvalidParams, "Unknown session_id: "+params.SessionID, nil)
-		}
-		return rpcFail(req.ID, rpcInternal, "Environment does not support MCP", nil)
+		return s.rpcTools(ctx, req, params, from)
 	}
-	return rpcFail(req.ID, rpcNotFound, "Method not found: "+*req.Method, nil)
+	return rpcFail(req.ID, rpcNotFound, "Method not found: "+*req.Method, nil), nil
+}
+
+// rpcTools finds the environment that a request for tools is about: that of the
+// socket, that of the session it names, or one built for it and thrown away.
+func (s *Server) rpcTools(ctx context.Context, req rpcRequest, params toolParams, from caller) (rpcResponse, error) {
+	var named *hosted
+	if from.h == nil && params.SessionID != "" {
+		if named = s.session(params.SessionID); named == nil {
+			return rpcFail(req.ID, rpcInvalidParams, "Unknown session_id: "+params.SessionID, nil), nil
+		}
+	}
+	switch {
+	case !s.kind.hasTools:
+		return rpcFail(req.ID, rpcInternal, errNoTools.Error(), nil), nil
+	case *req.Method == "tools/call" && params.Name == "":
+		return rpcFail(req.ID, rpcInvalidParams, "Missing 'name' in params", nil), nil
+	case from.h != nil:
+		return answerTools(req, params, from.do)
+	case named == nil:
+		return answerTools(req, params, func(c call) error { return s.throwaway(ctx, nil, c) })
+	}
+	resp, err := answerTools(req, params, func(c call) error { return s.callSession(ctx, named, c) })
+	if err != nil {
+		named.breakDown(err)
+	}
+	return resp, nil
+}
+
+// callSession makes a call on a session on behalf of an HTTP request, whose end ends
+// the call.
+func (s *Server) callSession(ctx context.Context, h *hosted, c call) error {
+	l, ok := s.enter()
+	if !ok {
+		return ErrServerClosed
+	}
+	defer l.running.Done()
+	ctx, cancel := h.bound(ctx)
+	defer cancel()
+	return h.do(ctx, c)
+}
+
+// bound returns a ctx for a request that ends with the session, too.
+func (h *hosted) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(withMode(ctx, h.srv.set.mode))
+	stop := context.AfterFunc(h.ctx, func() { cancel(context.Cause(h.ctx)) })
+	return ctx, func() { stop(); cancel(nil) }
 }
 
 // createSession makes a session that no socket owns. It lives until it is closed, or

@@ -21,10 +21,7 @@ func newSchemas[A, O, S any](set *settings) (schemas, error) {
 	if all.action, err = schemaOf(reflect.TypeFor[A](), set); err != nil {
 		return all, err
 	}
-	addProperty(all.action, "metadata", metadataProperty("Additional metadata for the action"))
-	if i := slices.Index(all.action.PropertyOrder, "metadata"); i > 0 { // the first of the peer's fields, which decides the order of errors
-		all.action.PropertyOrder = slices.Insert(slices.Delete(all.action.PropertyOrder, i, i+1), 0, "metadata")
-	}
+	acceptMetadata(all.action)
 	if all.observation, err = observationSchema(reflect.TypeFor[O](), set); err != nil {
 		return all, err
 	}
@@ -49,6 +46,9 @@ func (s schemas) encode() ([]byte, error) {
 
 // schemaOf describes a Go type as the protocol sees it.
 func schemaOf(t reflect.Type, set *settings) (*jsonschema.Schema, error) {
+	if p, ok := reflect.Zero(t).Interface().(SchemaProvider); ok && set.types[t] == nil {
+		return parseSchema(p.JSONSchema())
+	}
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: set.types})
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ type Server struct {
 	set     *settings
 	kind    *kind
 	handler http.Handler
+	mcp     *standard // the standard protocol on /mcp; nil without tools
 	slots   slots
 	docs    documents
 	metrics *metrics
@@ -31,6 +32,7 @@ type Server struct {
 // life is what ends with a shutdown. An [Embedded] server that is started again gets
 // another one.
 type life struct {
+	mode     openenv.Mode
 	draining context.Context // ends when the server begins to shut down
 	drain    context.CancelFunc
 	base     context.Context // ends when calls must end
@@ -39,10 +41,10 @@ type life struct {
 	shared   *thread        // of all sessions, with WithSharedThread; guarded by Server.mu
 }
 
-func newLife() *life {
-	l := new(life)
+func newLife(mode openenv.Mode) *life {
+	l := &life{mode: mode}
 	l.draining, l.drain = context.WithCancel(context.Background())
-	l.base, l.cancel = context.WithCancelCause(context.Background())
+	l.base, l.cancel = context.WithCancelCause(withMode(context.Background(), mode))
 	return l
 }
 
@@ -51,7 +53,7 @@ var ErrServerClosed = errors.New("server is shutting down")
 
 // bound returns a ctx for a request that ends with the server, too.
 func (l *life) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(withMode(ctx, l.mode))
 	stop := context.AfterFunc(l.base, func() { cancel(ErrServerClosed) })
 	return ctx, func() { stop(); cancel(nil) }
 }
@@ -83,10 +85,13 @@ func newServer[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], 
 	if set.maxSessions > 1 && !set.concurrent && !k.concurrent {
 		return nil, fmt.Errorf("%d sessions: environment %s does not declare that several of it may live in one process (ConcurrentSessions)", set.maxSessions, k.name)
 	}
-	s := &Server{set: set, kind: k, slots: slots{limit: set.maxSessions}, life: newLife(), open: make(map[string]*hosted)}
+	s := &Server{set: set, kind: k, slots: slots{limit: set.maxSessions}, life: newLife(set.mode), open: make(map[string]*hosted)}
 	s.metrics = newMetrics(s)
 	if s.docs, err = newDocuments(k, set); err != nil {
 		return nil, err
+	}
+	if k.hasTools {
+		s.mcp = newStandard(s)
 	}
 	s.handler = s.guard(s.routes())
 	return s, nil
@@ -258,6 +263,6 @@ func (s *Server) restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		s.closed, s.life = false, newLife()
+		s.closed, s.life = false, newLife(s.set.mode)
 	}
 }

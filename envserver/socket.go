@@ -229,7 +229,7 @@ func (k *socket) reply(msg message, answer func(message) (end bool, err error)) 
 	k.buf = wire.GetBuffer()
 	end, err = answer(msg)
 	wire.PutBuffer(msg.buf)
-	if !end && k.write() != nil {
+	if !end && k.buf.Len() > 0 && k.write() != nil {
 		end = true // the client has left
 	}
 	wire.PutBuffer(k.buf)

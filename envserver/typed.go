@@ -19,7 +19,7 @@ import (
 // typed is an environment with its types.
 type typed[A, O, S any] struct {
 	env       Environment[A, O, S]
-	shape     *shape
+	actions   *actions
 	transform func(openenv.StepResult[O]) (openenv.StepResult[O], error)
 	action    A              // of the step that follows
 	metadata  openenv.Object // sent with that action
@@ -39,7 +39,7 @@ func (t *typed[A, O, S]) decode(data jsontext.Value) error {
 		}
 		t.metadata = m.Metadata
 	}
-	if !t.shape.accepts(data) {
+	if !t.actions.of(data).shape.accepts(data) {
 		return errShape
 	}
 	return nil
@@ -157,6 +157,11 @@ func (t *typed[A, O, S]) state(ctx context.Context, out *bytes.Buffer) error {
 
 func (t *typed[A, O, S]) tasks() TaskProvider {
 	p, _ := t.env.(TaskProvider)
+	return p
+}
+
+func (t *typed[A, O, S]) toolProvider() ToolProvider {
+	p, _ := t.env.(ToolProvider)
 	return p
 }
 
