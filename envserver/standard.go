@@ -67,7 +67,7 @@ func newStandard(s *Server) *standard {
 }
 
 // server makes the SDK's side of a session. It has no tools of its own: what is asked
-// of them goes to the environment. With an empty id it is the lobby.
+// of them goes to the environment. With a nil session it is the lobby.
 func (m *standard) server(id string, h *hosted) *sdk.Server {
 	kind, set := m.srv.kind, m.srv.set
 	name, version := set.metadata.Name, set.metadata.Version
@@ -82,25 +82,34 @@ func (m *standard) server(id string, h *hosted) *sdk.Server {
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 		GetSessionID: func() string { return id },
 	})
-	if h != nil {
-		proxy.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
-			return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
-				do := func(c call) error {
-					ctx, cancel := h.bound(ctx)
-					defer cancel()
-					return h.do(ctx, c)
-				}
-				switch r := req.(type) {
-				case *sdk.ListToolsRequest:
-					return standardList(do)
-				case *sdk.CallToolRequest:
-					return m.standardCall(h, do, toolParams{Name: r.Params.Name, Arguments: r.Params.Arguments})
-				}
-				return next(ctx, method, req)
+	proxy.AddReceivingMiddleware(func(next sdk.MethodHandler) sdk.MethodHandler {
+		return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+			switch r := req.(type) {
+			case *sdk.ListToolsRequest:
+				return m.tools(ctx, h, nil)
+			case *sdk.CallToolRequest:
+				return m.tools(ctx, h, r.Params)
 			}
-		})
-	}
+			return next(ctx, method, req)
+		}
+	})
 	return proxy
+}
+
+// tools lists the tools of a session, or calls one.
+func (m *standard) tools(ctx context.Context, h *hosted, params *sdk.CallToolParamsRaw) (sdk.Result, error) {
+	if h == nil {
+		return nil, &jsonrpc.Error{Code: rpcInvalidRequest, Message: "no session: initialize first"}
+	}
+	do := func(c call) error {
+		ctx, cancel := h.bound(ctx)
+		defer cancel()
+		return h.do(ctx, c)
+	}
+	if params == nil {
+		return standardList(do)
+	}
+	return m.standardCall(h, do, toolParams{Name: params.Name, Arguments: params.Arguments})
 }
 
 func standardList(do func(call) error) (sdk.Result, error) {

@@ -41,11 +41,11 @@ func AddTool[In, Out any](server *sdk.Server, tool *sdk.Tool, handler sdk.ToolHa
 	schema.Extra = map[string]any{tooljson.WrapMarker: true}
 	copied := *tool
 	copied.OutputSchema = schema
-	sdk.AddTool(server, &copied, wrap(handler))
+	sdk.AddTool(server, &copied, wrapping(handler))
 	return nil
 }
 
-func wrap[In, Out any](handler sdk.ToolHandlerFor[In, Out]) sdk.ToolHandlerFor[In, wrapped[Out]] {
+func wrapping[In, Out any](handler sdk.ToolHandlerFor[In, Out]) sdk.ToolHandlerFor[In, wrapped[Out]] {
 	return func(ctx context.Context, req *sdk.CallToolRequest, in In) (*sdk.CallToolResult, wrapped[Out], error) {
 		result, out, err := handler(ctx, req, in)
 		if err != nil {
@@ -55,7 +55,7 @@ func wrap[In, Out any](handler sdk.ToolHandlerFor[In, Out]) sdk.ToolHandlerFor[I
 			result = new(sdk.CallToolResult)
 		}
 		if result.Content == nil { // the text is the value, not what carries it
-			text, err := textOf(out)
+			text, err := spell(out)
 			if err != nil {
 				return nil, wrapped[Out]{}, err
 			}
@@ -66,7 +66,7 @@ func wrap[In, Out any](handler sdk.ToolHandlerFor[In, Out]) sdk.ToolHandlerFor[I
 	}
 }
 
-func textOf(value any) (string, error) {
+func spell(value any) (string, error) {
 	if text, ok := value.(string); ok {
 		return text, nil
 	}

@@ -40,6 +40,10 @@ type Environment struct {
 	state   openenv.State
 }
 
+// innerVersion is the protocol between an environment and its server: the last one with a
+// handshake, whose results carry nothing but what handlers put there.
+const innerVersion = "2025-11-25"
+
 // connectLimit bounds the exchange of greetings with the environment's own server, in
 // which only middleware can take time.
 const connectLimit = 10 * time.Second
@@ -80,7 +84,7 @@ func newEnvironment(server *sdk.Server, opts []EnvironmentOption) (*Environment,
 	}
 	e.guard.own = e.session
 	client := sdk.NewClient(&sdk.Implementation{Name: "openenv-go", Version: "1"}, nil)
-	if e.client, err = client.Connect(ctx, ours, nil); err != nil {
+	if e.client, err = client.Connect(ctx, ours, &sdk.ClientSessionOptions{ProtocolVersion: innerVersion}); err != nil {
 		_ = e.session.Close() // what went wrong is told already
 		return nil, err
 	}

@@ -16,7 +16,7 @@ const (
 	memberError    = "error"
 )
 
-var null = json.RawMessage("null")
+var jsonNull = json.RawMessage("null")
 
 // MarshalJSON writes what the peer's observations have: tools for a list; tool_name,
 // result and error for a call, null where there is none; and the members of Extra, of
@@ -31,7 +31,7 @@ func (o Observation) MarshalJSON() ([]byte, error) {
 	}
 	if o.ToolName != "" {
 		members[memberToolName] = o.ToolName
-		members[memberResult] = null
+		members[memberResult] = jsonNull
 		if o.Result != nil {
 			members[memberResult] = o.Result
 		}
@@ -53,7 +53,7 @@ func (o *Observation) UnmarshalJSON(text []byte) error {
 		case memberTools:
 			o.Tools = value
 		case memberResult:
-			if !bytes.Equal(value, null) {
+			if !bytes.Equal(value, jsonNull) {
 				o.Result = value
 			}
 		case memberToolName:
