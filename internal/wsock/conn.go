@@ -34,7 +34,8 @@ type Conn struct {
 }
 
 // Dial opens a WebSocket. ctx bounds the handshake only; redirects are not
-// followed. The error is a *HandshakeError.
+// followed. That the server chose none of the subprotocols offered is no error. The
+// error is a *HandshakeError.
 func Dial(ctx context.Context, address string, client *http.Client, header http.Header, opts Options) (*Conn, error) {
 	up := &upgrader{next: client.Transport}
 	if up.next == nil {
@@ -50,6 +51,7 @@ func Dial(ctx context.Context, address string, client *http.Client, header http.
 	ws, resp, err := websocket.Dial(ctx, address, &websocket.DialOptions{
 		HTTPClient:      hc,
 		HTTPHeader:      header,
+		Subprotocols:    opts.Subprotocols,
 		CompressionMode: opts.compressionMode(),
 		OnPingReceived: func(_ context.Context, payload []byte) bool {
 			up.lane.sendPong(payload)

@@ -28,6 +28,7 @@ type Options struct {
 	CloseTimeout time.Duration // the whole of Close
 	WriteTimeout time.Duration // one Write, beside its ctx
 	Compression  bool          // offer or accept permessage-deflate
+	Subprotocols []string      // offered by Dial; those that Accept takes are in AcceptOptions
 }
 
 // ErrTooBig is matched by the error of a message above this end's ReadLimit. The

@@ -249,6 +249,47 @@ func TestAccept(t *testing.T) {
 	}
 }
 
+// Both ends know what the handshake agreed on. A server that knows none of the
+// subprotocols is talked to without one; one that chooses another breaks the protocol.
+func TestDialOffersSubprotocols(t *testing.T) {
+	leak.Check(t)
+	for _, test := range []struct {
+		name           string
+		offered, known []string
+		want           string
+	}{
+		{"the only one", []string{"v1"}, []string{"v1"}, "v1"},
+		{"one of two", []string{"v2", "v1"}, []string{"v1"}, "v1"},
+		{"none that is known", []string{"v2"}, []string{"v1"}, ""},
+		{"none offered", nil, []string{"v1"}, ""},
+		{"none known", []string{"v1"}, nil, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			accepted := make(chan string, 1)
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				conn, err := wsock.Accept(w, r, wsock.AcceptOptions{Subprotocols: test.known}, wsock.Options{})
+				if err != nil {
+					t.Errorf("accept: %v", err)
+					close(accepted)
+					return
+				}
+				accepted <- conn.Subprotocol()
+				conn.Abort()
+			}))
+			defer server.Close()
+			address := "ws" + strings.TrimPrefix(server.URL, "http") + "/ws"
+			conn, err := wsock.Dial(t.Context(), address, server.Client(), nil, wsock.Options{Subprotocols: test.offered})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Abort()
+			if here, there := conn.Subprotocol(), <-accepted; here != test.want || there != test.want {
+				t.Errorf("the client knows %q, the server %q, want %q", here, there, test.want)
+			}
+		})
+	}
+}
+
 // What a client sends right behind its upgrade is not lost, and a deadline that
 // the HTTP server had set does not count for the socket.
 func TestAcceptTakesOverTheConnection(t *testing.T) {
