@@ -38,14 +38,29 @@ func (s *Session) Disconnect(ctx context.Context) error {
 		s.mu.Unlock()
 		return ErrClosed
 	}
+	s.abandonResume()
 	if s.conn != nil {
 		s.conn.end(ErrDisconnected)
+	}
+	if s.kept { // there was no socket to tell of it
+		s.kept = false
+		s.lose(ErrDisconnected)
 	}
 	s.mu.Unlock()
 	if err := s.settleDrops(ctx); err != nil {
 		return err
 	}
 	return s.releaseOrigin(ctx)
+}
+
+// abandonResume ends the wait for another socket; the caller holds mu.
+func (s *Session) abandonResume() {
+	if s.flight == nil || s.flight.cancel == nil {
+		return
+	}
+	s.flight.cancel(ErrDisconnected)
+	s.flight = nil
+	s.failStranded(func(*waiter) error { return &LostError{Cause: ErrDisconnected, Sent: true} })
 }
 
 // settleDrops waits until the sockets that were given up are closed: each holds a
@@ -82,6 +97,7 @@ func (s *Session) Close() (clean bool) {
 			s.conn.end(ErrClosed)
 		}
 		s.flight = nil
+		s.failStranded(func(*waiter) error { return ErrClosed })
 		s.line = line{}
 	}
 	s.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 type conn struct {
 	s  *Session
 	ws *wsock.Conn
+	id string // of the session made over HTTP that it is attached to, or ""
 
 	spare   atomic.Pointer[waiter]
 	writing chan struct{} // lock held from a request's place in fifo to the end of its write
@@ -23,6 +24,11 @@ type conn struct {
 	clock   *time.Timer // the message timeout of fifo's head
 	ticking bool        // clock is running
 	since   time.Time   // when the head became the oldest unanswered request
+
+	numbered bool          // requests and replies carry numbers (wire.SessionV1)
+	scratch  []byte        // for numbered requests; guarded by writing
+	before   *State        // where the episode is, before the next request
+	marked   chan struct{} // closed once before is known again; nil: it is, or never will be
 
 	dirty    bool // something may have been done in the server session
 	wasDirty bool // dirty when this socket was attached to a kept session
@@ -36,23 +42,6 @@ type conn struct {
 	gone     chan struct{} // closed when the socket is closed, too
 }
 
-// waiter is a request on the wire.
-type waiter struct {
-	op       Op
-	reply    chan outcome // capacity 1, receives exactly one outcome
-	unwanted bool         // the caller left; the reply only keeps the order
-	answered bool
-	flying   bool // counted among the pipelined requests in flight
-	size     int  // of the request, when flying
-}
-
-type outcome struct {
-	buf      *bytes.Buffer
-	typ      string
-	received time.Time
-	err      error
-}
-
 func newConn(s *Session, ws *wsock.Conn) *conn {
 	c := &conn{
 		s:        s,
@@ -62,6 +51,7 @@ func newConn(s *Session, ws *wsock.Conn) *conn {
 		ended:    make(chan struct{}),
 		reader:   make(chan struct{}),
 		gone:     make(chan struct{}),
+		numbered: ws.Subprotocol() == wire.SessionV1,
 	}
 	return c
 }
@@ -94,25 +84,20 @@ func (c *conn) blame(err error) error {
 	return &abandonError{op: c.fifo[len(c.fifo)-1].op, why: cut.Cause.Error()}
 }
 
-// newWaiter returns a waiter for one request; reuse takes back one whose outcome was
-// received, so that a lone caller allocates none.
-func (c *conn) newWaiter(op Op) *waiter {
-	if w := c.spare.Swap(nil); w != nil {
-		*w = waiter{op: op, reply: w.reply}
-		return w
-	}
-	return &waiter{op: op, reply: make(chan outcome, 1)}
-}
-
-func (c *conn) reuse(w *waiter) { c.spare.Store(w) }
-
 // deliver hands a message to the oldest waiter; the caller holds mu.
 func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 	if c.cause != nil {
 		wire.PutBuffer(buf)
 		return
 	}
+	var numberErr error
+	if c.numbered && !binary {
+		numberErr = c.unnumber(buf)
+	}
 	typ, err := wire.ReplyType(buf.Bytes())
+	if numberErr != nil {
+		typ, err = "", numberErr
+	}
 	if binary {
 		typ, err = "", errors.New("binary message, the protocol has text only")
 	}
@@ -137,7 +122,7 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 		// Which reply belongs to which request is not known any more.
 		fe := frameError(err, buf)
 		wire.PutBuffer(buf)
-		c.settle(w, outcome{err: fe})
+		c.s.settle(w, outcome{err: fe})
 		c.end(fe)
 		return
 	}
@@ -147,7 +132,7 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 	if w.op == OpReset && typ == wire.TypeObservation {
 		c.s.lost = nil
 	}
-	c.settle(w, outcome{buf: buf, typ: typ, received: time.Now()})
+	c.s.settle(w, outcome{buf: buf, typ: typ, received: time.Now()})
 }
 
 // refuse ends a connection whose server gives no session for it, or gives the
@@ -168,10 +153,10 @@ func (c *conn) refuse(refused *RefusedError) {
 		return
 	}
 	if !admitted && c.dirty {
-		c.settle(head, outcome{err: c.s.failure(c, head.op, true)}) // the session to attach to is gone
+		c.s.settle(head, outcome{err: c.s.failure(c, head.op, true)}) // the session to attach to is gone
 		return
 	}
-	c.settle(head, outcome{err: refused})
+	c.s.settle(head, outcome{err: refused})
 }
 
 // refusal returns the error of a frame by which the server gives up the session.
@@ -198,33 +183,6 @@ func (o Op) replyType() string {
 	default:
 		return wire.TypeState
 	}
-}
-
-// push takes a place among the waiters; the caller holds mu and writing.
-func (c *conn) push(w *waiter) {
-	c.fifo = append(c.fifo, w)
-	if w.op.mutates() {
-		c.dirty = true
-	}
-	if w.op == OpReset {
-		c.s.everReset = true
-	}
-	if len(c.fifo) == 1 {
-		c.startClock()
-	}
-}
-
-// pop removes the oldest waiter and starts the next one's clock.
-func (c *conn) pop() *waiter {
-	w := c.fifo[0]
-	c.fifo[0] = nil
-	if len(c.fifo) > 1 {
-		c.fifo = c.fifo[1:]
-		c.startClock()
-		return w
-	}
-	c.fifo = c.fifo[:0] // keeps the room of a lone caller's next request
-	return w
 }
 
 // startClock gives the oldest request its message timeout. One timer serves the
@@ -266,29 +224,16 @@ func (c *conn) expire() {
 		return
 	}
 	err := fmt.Errorf("%w of %v", ErrMessageTimeout, limit)
-	w := c.pop()
-	c.end(err)
-	c.settle(w, outcome{err: err})
-}
-
-// settle gives the waiter its one outcome; the caller holds mu.
-func (c *conn) settle(w *waiter, o outcome) {
-	w.answered = true
-	c.s.landed(w)
-	if w.unwanted {
-		wire.PutBuffer(o.buf)
+	if c.numbered && !c.fifo[0].ghost {
+		w := c.replaceHead()
+		c.cancelRemotely(w.id)
+		c.startClock()
+		c.s.settle(w, outcome{err: err})
 		return
 	}
-	w.reply <- o
-}
-
-// leave is called when w's caller does not wait any longer. It reports whether
-// the reply had come before that; otherwise a late one is discarded.
-func (w *waiter) leave() (answered bool) {
-	if !w.answered {
-		w.unwanted = true
-	}
-	return w.answered
+	w := c.pop()
+	c.end(err)
+	c.s.settle(w, outcome{err: err})
 }
 
 // end closes the connection for good with its cause, fails everybody who waits on
@@ -307,10 +252,14 @@ func (c *conn) end(cause error) {
 		s.conn = nil
 	}
 	s.ended(c)
-	for _, w := range c.fifo {
-		c.settle(w, outcome{err: s.failure(c, w.op, true)})
-	}
 	busy := len(c.fifo) > 0
+	if s.survives(c) {
+		s.strand(c)
+	} else {
+		for _, w := range c.fifo {
+			s.settle(w, outcome{err: s.failure(c, w.op, true)})
+		}
+	}
 	c.fifo = nil
 	s.drops[c] = struct{}{}
 	s.spawn(func() { c.shut(busy) })

@@ -12,6 +12,7 @@ var (
 	ErrClosed         = errors.New("client is closed")
 	ErrMessageTimeout = errors.New("no reply within the message timeout")
 	ErrDisconnected   = errors.New("session was disconnected")
+	ErrReplyLost      = errors.New("the reply was lost with the connection")
 	// ErrSelfCall refuses an interceptor that calls the operation it wraps.
 	ErrSelfCall = errors.New("an interceptor called the operation it wraps")
 )
@@ -38,12 +39,24 @@ func (e *LostError) Unwrap() error { return e.Cause }
 // DoubtError says that a request was written, that its session is still there, and that
 // it is not known whether the request was applied: its reply was lost with the socket.
 type DoubtError struct {
-	Op    Op
-	Cause error
+	Op            Op
+	Cause         error
+	Before, After *State // nil: not known
 }
 
 func (e *DoubtError) Error() string { return "reply lost: " + e.Cause.Error() }
 func (e *DoubtError) Unwrap() error { return e.Cause }
+
+// ReplyLostError says that a request was applied, and that its reply is lost. State is
+// where the episode is now; nil: not known.
+type ReplyLostError struct {
+	Op    Op
+	Cause error
+	State *State
+}
+
+func (e *ReplyLostError) Error() string { return "applied, and its reply lost: " + e.Cause.Error() }
+func (e *ReplyLostError) Unwrap() error { return e.Cause }
 
 // RefusedError is a server that does not give a session: its error frame came
 // unasked, or in place of the first reply.

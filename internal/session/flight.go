@@ -9,9 +9,10 @@ import (
 
 // flight is a dial in progress that several callers wait for.
 type flight struct {
-	done chan struct{}
-	conn *conn // set before done is closed, unless err is
-	err  error
+	done   chan struct{}
+	conn   *conn // set before done is closed, unless err is
+	err    error
+	cancel context.CancelCauseFunc // of one that attaches another socket; else nil
 }
 
 // Plan says how one flight goes on. Its functions are called on the flight's
@@ -83,6 +84,24 @@ func capped(d, limit time.Duration) time.Duration {
 // dial opens one socket. When a refusal is to be answered with another dial, it also
 // waits to be admitted: a refusal comes only after the upgrade has succeeded.
 func (s *Session) dial(ctx context.Context, plan Plan) (*conn, error) {
+	c, err := s.dialSocket(ctx)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.marks():
+		_, err = s.ask(ctx, c)
+	case s.cfg.Retry.Attempts > 1 || plan.Admit != nil && plan.Admit():
+		err = s.admit(ctx, c)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// dialSocket opens a socket and starts its reader.
+func (s *Session) dialSocket(ctx context.Context) (*conn, error) {
 	if err := s.settleDrops(ctx); err != nil {
 		return nil, err
 	}
@@ -95,6 +114,7 @@ func (s *Session) dial(ctx context.Context, plan Plan) (*conn, error) {
 		return nil, &DialError{Err: err}
 	}
 	c := newConn(s, ws)
+	c.id = query.Get("session_id")
 	s.mu.Lock()
 	if ctx.Err() != nil {
 		s.mu.Unlock()
@@ -107,11 +127,6 @@ func (s *Session) dial(ctx context.Context, plan Plan) (*conn, error) {
 	s.conn = c
 	s.spawn(c.read)
 	s.mu.Unlock()
-	if s.cfg.Retry.Attempts > 1 || plan.Admit != nil && plan.Admit() {
-		if err := s.admit(ctx, c); err != nil {
-			return nil, err
-		}
-	}
 	return c, nil
 }
 

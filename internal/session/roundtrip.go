@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openenv-go/openenv/internal/wire"
@@ -34,7 +35,7 @@ func (s *Session) RoundTrip(ctx context.Context, t *Turn, x *Exchange) error {
 			return err
 		}
 		sent, err := s.exchange(ctx, c, t, x)
-		if err == nil || sent || attempt > 0 {
+		if err == nil || sent || attempt > 0 && s.cfg.Resume == nil {
 			return err
 		}
 		// Nothing was written: a connection that had died unnoticed is replaced, once,
@@ -48,6 +49,9 @@ func (s *Session) RoundTrip(ctx context.Context, t *Turn, x *Exchange) error {
 // exchange writes the request on c and waits for its reply. It reports whether
 // anything may have been written. t is nil for a request that takes no turn.
 func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (sent bool, err error) {
+	if err := s.awaitMark(ctx, c, x.Op); err != nil {
+		return false, err
+	}
 	select {
 	case c.writing <- struct{}{}:
 	case <-c.ended:
@@ -56,6 +60,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 		return false, left(ctx)
 	}
 	w := c.newWaiter(x.Op)
+	w.request = x.Request
 	if err := s.admission(ctx, c, w); err != nil {
 		<-c.writing
 		return false, err
@@ -65,8 +70,10 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 		// Nobody else may write behind half a message: the lock is kept until the
 		// connection has ended.
 		err = s.writeFailed(ctx, c, w, x, err)
-		<-c.writing
-		return true, err
+		if !errors.Is(err, errStranded) {
+			<-c.writing
+			return true, err
+		}
 	}
 	<-c.writing
 	select {
@@ -81,7 +88,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 // write puts the request on the wire. A ctx that ends in the middle of it ends the
 // connection: half a message cannot be undone.
 func (s *Session) write(ctx context.Context, c *conn, w *waiter, t *Turn, x *Exchange) error {
-	if err := c.ws.Write(ctx, x.Request); err != nil {
+	if err := s.put(ctx, c, w); err != nil {
 		return err
 	}
 	if t != nil {
@@ -106,8 +113,61 @@ func (s *Session) admission(ctx context.Context, c *conn, w *waiter) error {
 	case s.refuses(w.op):
 		return s.reportLoss()
 	}
+	c.number(ctx, w)
 	c.push(w)
+	if c.marks() && w.op.mutates() {
+		w.before, c.before = c.before, nil
+	}
 	return nil
+}
+
+// put sends w's request on c, and behind it, where that is needed, the question where the
+// episode is then. The caller holds c.writing.
+func (s *Session) put(ctx context.Context, c *conn, w *waiter) error {
+	if err := c.send(ctx, w); err != nil || !c.marks() || !w.op.mutates() {
+		return err
+	}
+	return s.mark(ctx, c)
+}
+
+// awaitMark waits until it is known where the episode is, before a request that may
+// change that. Pipelined requests do not wait: what becomes of them is in doubt.
+func (s *Session) awaitMark(ctx context.Context, c *conn, op Op) error {
+	if !c.marks() || !op.mutates() || s.cfg.Pipelining > 1 {
+		return nil
+	}
+	s.mu.Lock()
+	marked := c.marked
+	s.mu.Unlock()
+	if marked == nil {
+		return nil
+	}
+	select {
+	case <-marked:
+		return nil
+	case <-c.ended:
+		return s.endError(c, op, false)
+	case <-ctx.Done():
+		return left(ctx)
+	}
+}
+
+// mark asks where the episode is after the request that was just written. The caller
+// holds c.writing.
+func (s *Session) mark(ctx context.Context, c *conn) error {
+	w := c.newMark()
+	w.request = wire.StateRequest
+	s.mu.Lock()
+	if c.cause != nil {
+		s.mu.Unlock()
+		return nil // the request itself is taken care of
+	}
+	if c.marked == nil {
+		c.marked = make(chan struct{})
+	}
+	c.push(w)
+	s.mu.Unlock()
+	return c.send(ctx, w)
 }
 
 func (x *Exchange) take(o outcome) error {
@@ -126,8 +186,14 @@ func (s *Session) abandon(ctx context.Context, c *conn, w *waiter, x *Exchange) 
 		s.mu.Unlock()
 		return x.take(<-w.reply)
 	}
-	if x.Op.mutates() && !s.cfg.KeepOnCancel {
-		c.end(&abandonError{op: x.Op, why: left(ctx).Error()})
+	switch {
+	case !x.Op.mutates() || s.cfg.KeepOnCancel:
+	case w.on == nil:
+		s.unstrand(w)
+	case w.on.numbered:
+		w.on.cancelRemotely(w.id)
+	default:
+		w.on.end(&abandonError{op: x.Op, why: left(ctx).Error()})
 	}
 	s.mu.Unlock()
 	return left(ctx)
@@ -149,15 +215,33 @@ func (s *Session) writeFailed(ctx context.Context, c *conn, w *waiter, x *Exchan
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ctx.Err() != nil {
-		c.end(&abandonError{op: x.Op, why: left(ctx).Error()})
+	switch {
+	case w.answered:
+		return x.take(<-w.reply)
+	case ctx.Err() != nil && w.on == nil:
+		s.unstrand(w)
+		return left(ctx)
+	case ctx.Err() != nil:
+		w.unwanted = true
+		w.on.end(&abandonError{op: x.Op, why: left(ctx).Error()})
 		return left(ctx)
 	}
-	if w.leave() {
-		return x.take(<-w.reply)
-	}
 	c.end(writeErr)
-	return s.failure(c, x.Op, true)
+	if w.on != c {
+		return errStranded
+	}
+	return x.take(<-w.reply)
+}
+
+// errStranded says that a request waits for another socket.
+var errStranded = errors.New("request waits for another connection")
+
+// unstrand takes out a request whose caller has left; the caller holds mu.
+func (s *Session) unstrand(w *waiter) {
+	if i := slices.Index(s.stranded, w); i >= 0 {
+		s.stranded = slices.Delete(s.stranded, i, i+1)
+		s.settle(w, outcome{})
+	}
 }
 
 func (s *Session) endError(c *conn, op Op, sent bool) error {

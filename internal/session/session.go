@@ -28,8 +28,11 @@ type Session struct {
 	flight    *flight
 	drops     map[*conn]struct{} // ended sockets whose close is in progress
 	lost      *LostError
-	told      bool // a caller has learnt of lost
-	kept      bool // something was done in a server session that has no socket now
+	told      bool      // a caller has learnt of lost
+	stranded  []*waiter // requests that wait for another socket, in order
+	numbers   uint64    // requests numbered so far
+	gone      bool      // the server does not know the session that a socket was attached to
+	kept      bool      // something was done in a server session that has no socket now
 	everReset bool
 
 	base    context.Context // ends with Close
@@ -47,6 +50,7 @@ type Config struct {
 	Dial           func(ctx context.Context, query url.Values) (*wsock.Conn, error)
 	Plan           func() Plan // how one flight goes on; nil: the zero Plan
 	Origin         Origin      // nil: the session lives on its socket
+	Resume         *Resume     // nil: none; needs an Origin whose sessions are kept
 	MessageTimeout time.Duration
 	CloseTimeout   time.Duration
 	Pipelining     int // frames in flight; below 2 means none before the reply
@@ -129,6 +133,7 @@ func (s *Session) ended(c *conn) {
 	fate := s.cfg.Origin.Lost(c.cause)
 	c.kept = fate == FateKept && !deliberate(c.cause)
 	s.kept = c.kept && c.dirty
+	s.gone = !c.kept
 	if c.dirty && !c.kept {
 		s.lose(c.cause)
 	}
