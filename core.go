@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/openenv-go/openenv/internal/session"
+	"github.com/openenv-go/openenv/internal/wire"
 	"github.com/openenv-go/openenv/internal/wsock"
 )
 
@@ -22,7 +23,8 @@ type core struct {
 	origin *session.Managed // nil: the session lives on its socket
 	parent *core
 
-	requests atomic.Uint64 // JSON-RPC requests made
+	requests atomic.Uint64          // JSON-RPC requests made
+	instance atomic.Pointer[string] // of the server that has made the session, where it says
 
 	closing chan struct{} // lock held for the whole of a close
 
@@ -50,6 +52,7 @@ func newCore(set *settings, h *host, parent *core) *core {
 	c.sess = session.New(session.Config{
 		Dial:           c.dial,
 		Origin:         origin,
+		Resume:         resumePolicy(set),
 		Plan:           c.plan,
 		MessageTimeout: set.messageTimeout,
 		CloseTimeout:   set.closeTimeout,
@@ -60,6 +63,13 @@ func newCore(set *settings, h *host, parent *core) *core {
 		Logger:         set.logger,
 	})
 	return c
+}
+
+func resumePolicy(set *settings) *session.Resume {
+	if set.resume == nil {
+		return nil
+	}
+	return &session.Resume{Attempts: set.resume.Attempts, Backoff: set.resume.Backoff, MaxWait: set.resume.MaxWait, Trust: set.trust}
 }
 
 // begin claims the face and takes a turn.
@@ -124,6 +134,8 @@ func (c *core) open(ctx context.Context, at target, query url.Values) (*wsock.Co
 		PongTimeout:  timeout,
 		CloseTimeout: c.set.closeTimeout,
 		Compression:  c.set.compression,
+		Subprotocols: c.subprotocols(),
+		Remember:     wire.InstanceHeader,
 	})
 	if err != nil {
 		if refused, ok := errors.AsType[*wsock.HandshakeError](err); ok {
@@ -131,7 +143,20 @@ func (c *core) open(ctx context.Context, at target, query url.Values) (*wsock.Co
 		}
 		return fail(0, err)
 	}
+	if err := c.sameInstance(ws.Remembered()); err != nil {
+		ws.Abort()
+		return fail(0, err)
+	}
 	return ws, nil
+}
+
+// subprotocols are offered for sessions that are to survive their socket; the Python
+// server ignores them.
+func (c *core) subprotocols() []string {
+	if c.set.resume == nil {
+		return nil
+	}
+	return []string{wire.SessionV1}
 }
 
 // header merges the headers of one request: the provider's, the fixed ones, and

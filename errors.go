@@ -184,6 +184,7 @@ func (c *core) translate(op string, err error) error {
 	var (
 		lost    *session.LostError
 		doubt   *session.DoubtError
+		applied *session.ReplyLostError
 		refused *session.RefusedError
 		frame   *session.FrameError
 		ended   *session.ConnError
@@ -197,7 +198,9 @@ func (c *core) translate(op string, err error) error {
 	case errors.As(err, &mode):
 		return &ExecModeError{Op: op, URL: url, Locked: ExecMode(mode.Locked), Attempted: ExecMode(mode.Tried), Pending: mode.Pending}
 	case errors.As(err, &doubt):
-		return &StepInDoubtError{Op: op, URL: url, Cause: c.cause(doubt.Cause)}
+		return &StepInDoubtError{Op: op, URL: url, Before: stateOf(doubt.Before), After: stateOf(doubt.After), Cause: c.cause(doubt.Cause)}
+	case errors.As(err, &applied):
+		return &ReplyLostError{Op: op, URL: url, State: stateOf(applied.State), Cause: c.cause(applied.Cause)}
 	case errors.As(err, &lost):
 		return &SessionLostError{Op: op, URL: url, Sent: lost.Sent, Cause: c.cause(lost.Cause)}
 	case errors.As(err, &refused):
@@ -239,6 +242,13 @@ func (c *core) cause(err error) error {
 		return connect
 	}
 	return err
+}
+
+func stateOf(s *session.State) *State {
+	if s == nil {
+		return nil
+	}
+	return &State{EpisodeID: s.EpisodeID, StepCount: s.StepCount}
 }
 
 func serverError(op, url string, f wire.Error) *ServerError {

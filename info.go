@@ -116,37 +116,44 @@ func call[T any](ctx context.Context, s Session, op, method, route string, body 
 			return out, fmt.Errorf("%s: encode: %w", op, err)
 		}
 	}
-	data, shown, err := c.exchange(ctx, op, method, route, payload)
+	answer, err := c.exchange(ctx, op, method, route, payload)
 	if err != nil {
 		return out, err
 	}
-	if err := wire.Unmarshal(data, &out, wire.Numbers(c.set.numbers)); err != nil {
-		return out, &DecodeError{Op: op, URL: shown, Received: wire.Excerpt(data), Err: err}
+	if err := wire.Unmarshal(answer.body, &out, wire.Numbers(c.set.numbers)); err != nil {
+		return out, &DecodeError{Op: op, URL: c.baseURL() + route, Received: wire.Excerpt(answer.body), Err: err}
 	}
 	return out, nil
 }
 
+// answer is what came back over HTTP.
+type answer struct {
+	status   int
+	instance string // of the server that answered, where it says
+	body     []byte
+}
+
 // exchange makes one HTTP exchange with the server that c lives on, within the message
-// timeout, and returns the body of its success and the address for errors.
-func (c *core) exchange(ctx context.Context, op, method, route string, payload []byte) (data []byte, shown string, err error) {
+// timeout. An answer that is no success is an error.
+func (c *core) exchange(ctx context.Context, op, method, route string, payload []byte) (answer, error) {
 	at, err := c.host.resolve(ctx, c)
 	if err != nil {
-		return nil, "", c.convert(op, err)
+		return answer{}, c.convert(op, err)
 	}
 	if limit := c.set.messageTimeout; limit > 0 {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w of %v", ErrMessageTimeout, limit))
 		defer stop()
 	}
-	shown = at.base.String() + route
-	data, status, err := c.fetch(ctx, at, method, at.base.HTTP(route).String(), payload)
-	if err != nil {
-		return nil, shown, c.callError(op, shown, status, err)
+	shown := at.base.String() + route
+	got, err := c.fetch(ctx, at, method, at.base.HTTP(route).String(), payload)
+	switch {
+	case err != nil:
+		return got, c.callError(op, shown, got.status, err)
+	case got.status < 200 || got.status > 299:
+		return got, &ConnectError{Op: op, URL: shown, Status: got.status, Err: statusError(got.status, got.body)}
 	}
-	if status < 200 || status > 299 {
-		return nil, shown, &ConnectError{Op: op, URL: shown, Status: status, Err: statusError(status, data)}
-	}
-	return data, shown, nil
+	return got, nil
 }
 
 // callError is the error of an HTTP exchange that got no answer, or not all of it.
@@ -157,18 +164,18 @@ func (c *core) callError(op, shown string, status int, err error) error {
 	return &ConnectError{Op: op, URL: shown, Status: status, Err: err}
 }
 
-func (c *core) fetch(ctx context.Context, at target, method, address string, payload []byte) ([]byte, int, error) {
+func (c *core) fetch(ctx context.Context, at target, method, address string, payload []byte) (answer, error) {
 	var body io.Reader
 	if payload != nil {
 		body = bytes.NewReader(payload)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
-		return nil, 0, err
+		return answer{}, err
 	}
 	header, err := c.header(ctx, at)
 	if err != nil {
-		return nil, 0, err
+		return answer{}, err
 	}
 	maps.Copy(req.Header, header)
 	if payload != nil {
@@ -176,13 +183,15 @@ func (c *core) fetch(ctx context.Context, at target, method, address string, pay
 	}
 	resp, err := c.host.calls.Do(req)
 	if err != nil {
-		return nil, 0, transportError(ctx, err)
+		return answer{}, transportError(ctx, err)
 	}
 	defer resp.Body.Close()
-	return c.readBody(ctx, resp)
+	got := answer{status: resp.StatusCode, instance: resp.Header.Get(wire.InstanceHeader)}
+	got.body, err = c.readBody(ctx, resp)
+	return got, err
 }
 
-func (c *core) readBody(ctx context.Context, resp *http.Response) ([]byte, int, error) {
+func (c *core) readBody(ctx context.Context, resp *http.Response) ([]byte, error) {
 	var from io.Reader = resp.Body
 	limit := c.set.maxMessage
 	if limit > 0 {
@@ -190,12 +199,12 @@ func (c *core) readBody(ctx context.Context, resp *http.Response) ([]byte, int, 
 	}
 	data, err := io.ReadAll(from)
 	if err != nil {
-		return nil, resp.StatusCode, transportError(ctx, err)
+		return nil, transportError(ctx, err)
 	}
 	if limit > 0 && int64(len(data)) > limit {
-		return nil, resp.StatusCode, &MessageTooBigError{Side: SideLocal, Limit: limit}
+		return nil, &MessageTooBigError{Side: SideLocal, Limit: limit}
 	}
-	return data, resp.StatusCode, nil
+	return data, nil
 }
 
 // transportError prefers the reason why ctx ended, and leaves out addresses.

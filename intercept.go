@@ -52,7 +52,39 @@ func (c *core) roundTrip(ctx context.Context, t *session.Turn, x *session.Exchan
 	if err != nil {
 		return c.decodeError(x.Op.String(), x.Reply, err)
 	}
-	return serverError(x.Op.String(), c.socketURL(), frame)
+	return c.frameError(ctx, t, x, frame)
+}
+
+// frameError is the error that an error frame stands for.
+func (c *core) frameError(ctx context.Context, t *session.Turn, x *session.Exchange, frame wire.Error) error {
+	op, url := x.Op.String(), c.socketURL()
+	failed := serverError(op, url, frame)
+	switch frame.Code {
+	case wire.CodeReplyLost:
+		return &ReplyLostError{Op: op, URL: url, State: c.whereabouts(ctx, t), Cause: failed}
+	case wire.CodeCancelled:
+		if _, limited := ctx.Deadline(); limited { // the server's clock was the quicker one
+			return fmt.Errorf("%w: %w", context.DeadlineExceeded, failed)
+		}
+	}
+	return failed
+}
+
+// whereabouts asks for the state inside a turn; nil when there is no answer.
+func (c *core) whereabouts(ctx context.Context, t *session.Turn) *State {
+	x := session.Exchange{Op: session.OpState, Request: wire.StateRequest}
+	if c.sess.RoundTrip(ctx, t, &x) != nil {
+		return nil
+	}
+	defer wire.PutBuffer(x.Reply)
+	if x.Type != wire.TypeState {
+		return nil
+	}
+	state, err := wire.DecodeState[State](x.Reply.Bytes(), wire.Float64)
+	if err != nil {
+		return nil
+	}
+	return &state
 }
 
 // trip makes an exchange inside a turn that has come.

@@ -32,6 +32,25 @@ type StepInDoubtError struct {
 	Cause         error
 }
 
+// ReplyLostError says that a Reset, a Step or a tool call was applied, and that its
+// reply is lost. State is where the episode is now; nil when it is not known. The
+// episode can go on.
+type ReplyLostError struct {
+	Op    string
+	URL   string
+	State *State
+	Cause error
+}
+
+func (e *ReplyLostError) Error() string {
+	text := fmt.Sprintf("%s %s: applied, its reply is lost", e.Op, e.URL)
+	if e.State != nil {
+		text += fmt.Sprintf(" (steps %d)", e.State.StepCount)
+	}
+	return fmt.Sprintf("%s: %v", text, e.Cause)
+}
+func (e *ReplyLostError) Unwrap() error { return e.Cause }
+
 func (e *StepInDoubtError) Error() string {
 	text := fmt.Sprintf("%s %s: in doubt, the reply was lost", e.Op, e.URL)
 	if e.Before != nil && e.After != nil {

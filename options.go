@@ -40,6 +40,8 @@ type settings struct {
 	keepOnCancel                   bool
 	numbers                        bool
 	managed                        bool
+	resume                         *Resume
+	trust                          bool
 }
 
 // Defaults of the limits, those of the Python client where it has the limit.
@@ -76,6 +78,9 @@ func newSettings(opts []Option) (*settings, error) {
 			return nil, err
 		}
 		s.mode = mode
+	}
+	if err := checkResume(s); err != nil {
+		return nil, err
 	}
 	if s.proxy != nil && s.httpClient != nil && s.httpClient.Transport != nil {
 		if _, ok := s.httpClient.Transport.(*http.Transport); !ok {
@@ -305,15 +310,6 @@ func WithPipelining(n int) Option {
 // socket is dropped, so that the server can cancel the work.
 func WithKeepOnCancel() Option {
 	return optionFunc(func(s *settings) error { s.keepOnCancel = true; return nil })
-}
-
-// WithManagedSession makes sessions over HTTP, and attaches their sockets to them: such
-// a session has a [Client.SessionID], outlives its socket, and can be used over HTTP,
-// too, with [RPC]. When its socket is lost the next call attaches another one; a Reset,
-// Step or tool call that was under way then fails with a *[StepInDoubtError], since it
-// may have been applied.
-func WithManagedSession() Option {
-	return optionFunc(func(s *settings) error { s.managed = true; return nil })
 }
 
 // WithNumbers decodes numbers in raw maps as json.Number instead of float64.

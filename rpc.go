@@ -73,8 +73,15 @@ type rpcRequest struct {
 }
 
 func (r *rpcRequest) trip(c *core) trip {
-	return func(ctx context.Context, _ *session.Turn, x *session.Exchange) error {
-		err := c.sess.Aside(ctx, x.Op, func(ctx context.Context) (err error) {
+	return func(ctx context.Context, t *session.Turn, x *session.Exchange) error {
+		numbered, err := c.sess.Numbered(ctx, x.Op)
+		if err != nil {
+			return c.convert(x.Op.String(), err)
+		}
+		if numbered {
+			return r.asFrame(ctx, c, t, x)
+		}
+		err = c.sess.Aside(ctx, x.Op, func(ctx context.Context) (err error) {
 			params := maps.Clone(r.params)
 			if params == nil {
 				params = Object{}
@@ -85,6 +92,36 @@ func (r *rpcRequest) trip(c *core) trip {
 		})
 		return c.rpcFailure(ctx, x, err)
 	}
+}
+
+// asFrame makes the request on the socket, where requests are numbered: it is applied
+// once, whatever becomes of the socket.
+func (r *rpcRequest) asFrame(ctx context.Context, c *core, t *session.Turn, x *session.Exchange) error {
+	id := c.requests.Add(1)
+	params := r.params
+	if params == nil {
+		params = Object{}
+	}
+	request, err := rpc.Request(id, r.method, params)
+	if err != nil {
+		return fmt.Errorf("%s: encode: %w", x.Op, err)
+	}
+	var frame bytes.Buffer
+	if err := wire.AppendFrame(&frame, wire.TypeMCP, json.RawMessage(request)); err != nil {
+		return fmt.Errorf("%s: encode: %w", x.Op, err)
+	}
+	x.Request = frame.Bytes()
+	if err := c.roundTrip(ctx, t, x); err != nil {
+		return err
+	}
+	data, err := wire.Data(x.Reply.Bytes())
+	if err == nil {
+		r.answer, err = rpc.Response(data, id)
+	}
+	if _, answered := errors.AsType[*rpc.Error](err); err != nil && !answered {
+		return c.decodeError(x.Op.String(), x.Reply, err)
+	}
+	return c.rpcFailure(ctx, x, err)
 }
 
 // rpcFailure turns the failure of an exchange over HTTP into this package's error.
@@ -131,15 +168,21 @@ func (c *core) post(ctx context.Context, op, method string, params any, x *sessi
 		return nil, fmt.Errorf("encode: %w", err)
 	}
 	x.Request, x.Sent = request, time.Now()
-	data, shown, err := c.exchange(ctx, op, http.MethodPost, "/mcp", request)
+	got, err := c.exchange(ctx, op, http.MethodPost, "/mcp", request)
 	if err != nil {
 		return nil, err
 	}
 	x.Received = time.Now()
-	result, err := rpc.Response(data, id)
-	if _, answered := errors.AsType[*rpc.Error](err); err != nil && !answered {
-		err = &DecodeError{Op: op, URL: shown, Received: wire.Excerpt(data), Err: err}
+	if err := c.sameInstance(got.instance); err != nil {
+		return nil, &ConnectError{Op: op, URL: c.rpcURL(), Err: err}
 	}
-	x.Reply = bytes.NewBuffer(data)
+	if method == "openenv/session/create" {
+		c.instance.Store(&got.instance)
+	}
+	result, err := rpc.Response(got.body, id)
+	if _, answered := errors.AsType[*rpc.Error](err); err != nil && !answered {
+		err = &DecodeError{Op: op, URL: c.rpcURL(), Received: wire.Excerpt(got.body), Err: err}
+	}
+	x.Reply = bytes.NewBuffer(got.body)
 	return result, err
 }

@@ -49,3 +49,13 @@ func (s *Session) forgotten(c *conn) {
 	}
 	s.told = true
 }
+
+// Numbered reports whether the session's requests carry numbers, so that each is applied
+// once whatever becomes of its socket. The session is made if there is none.
+func (s *Session) Numbered(ctx context.Context, op Op) (bool, error) {
+	if s.cfg.Resume == nil {
+		return false, nil
+	}
+	c, err := s.acquire(ctx, op)
+	return c != nil && c.numbered, err
+}

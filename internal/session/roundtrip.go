@@ -217,7 +217,11 @@ func (s *Session) writeFailed(ctx context.Context, c *conn, w *waiter, x *Exchan
 	defer s.mu.Unlock()
 	switch {
 	case w.answered:
-		return x.take(<-w.reply)
+		err := x.take(<-w.reply)
+		if err != nil && ctx.Err() != nil {
+			return left(ctx)
+		}
+		return err
 	case ctx.Err() != nil && w.on == nil:
 		s.unstrand(w)
 		return left(ctx)

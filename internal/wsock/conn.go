@@ -24,6 +24,8 @@ type Conn struct {
 	alive *keepalive
 	opts  Options
 
+	remembered string // a header of the handshake
+
 	guard  guard
 	broken error // of the Write that failed: the library would let the next one wait for its end
 
@@ -63,6 +65,9 @@ func Dial(ctx context.Context, address string, client *http.Client, header http.
 			_ = up.lane.Close()
 		}
 		return nil, handshakeError(ctx, resp, err)
+	}
+	if opts.Remember != "" {
+		c.remembered = resp.Header.Get(opts.Remember)
 	}
 	c.start(ws, up.lane)
 	return c, nil
@@ -183,6 +188,9 @@ func (c *Conn) start(ws *websocket.Conn, l *lane) {
 		l.rwc.Close()
 	})
 }
+
+// Remembered returns what the handshake's answer had in the header of Options.Remember.
+func (c *Conn) Remembered() string { return c.remembered }
 
 // Subprotocol returns what the handshake agreed on, or "".
 func (c *Conn) Subprotocol() string { return c.ws.Subprotocol() }

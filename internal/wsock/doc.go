@@ -28,6 +28,7 @@ type Options struct {
 	CloseTimeout time.Duration // the whole of Close
 	WriteTimeout time.Duration // one Write, beside its ctx
 	Compression  bool          // offer or accept permessage-deflate
+	Remember     string        // a header of the answer to Dial, see [Conn.Remembered]; "" is none
 	Subprotocols []string      // offered by Dial; those that Accept takes are in AcceptOptions
 }
 
