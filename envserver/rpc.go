@@ -123,7 +123,7 @@ func (s *Server) rpc(ctx context.Context, req rpcRequest, from caller) (rpcRespo
 		return rpcFail(req.ID, rpcInvalidParams, "Params must be an object", nil), nil
 	}
 	if len(req.Params) > 0 {
-		if err := wire.Unmarshal(req.Params, &params, wire.Float64); err != nil {
+		if wire.Unmarshal(req.Params, &params, wire.Float64) != nil {
 			return rpcFail(req.ID, rpcInvalidParams, "Invalid params - 'session_id' and 'name' are texts", nil), nil
 		}
 	}

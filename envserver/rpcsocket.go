@@ -145,10 +145,14 @@ func cancelledID(req rpcRequest) string {
 	return idKey(params.RequestID)
 }
 
-// idKey is an id in the one spelling that equal ids have; empty for no id.
+// idKey is an id in the one spelling that equal texts have; empty for no id. A number is
+// left as it is spelled, since large ones have no other.
 func idKey(id json.RawMessage) string {
-	value := jsontext.Value(bytes.Clone(id))
-	if len(value) == 0 || value.Kind() == 'n' || value.Canonicalize() != nil {
+	value := jsontext.Value(bytes.TrimSpace(bytes.Clone(id)))
+	switch {
+	case len(value) == 0, value.Kind() == 'n':
+		return ""
+	case value.Kind() == '"' && value.Canonicalize() != nil:
 		return ""
 	}
 	return string(value)

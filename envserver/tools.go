@@ -103,7 +103,7 @@ func (p toolParams) arguments() (json.RawMessage, error) {
 	return p.Arguments, nil
 }
 
-var errNoTools = errors.New("Environment does not support MCP") //nolint:staticcheck // the peer's text, which clients see
+var errNoTools = errors.New("Environment does not support MCP") // in the peer's words
 
 // askTools makes a call on the tools of an environment by way of do. A call that
 // outlives its limit keeps what it returns to itself.

@@ -364,7 +364,7 @@ func TestClientThatLeavesEndsItsCall(t *testing.T) {
 			receive(t, b.started)
 			cancel()
 			<-gone
-			receive(t, b.causes)
+			wantEnded(t, b)
 		})
 	}
 	if got := post(t, s, "tools/call", `{"name":"inc","session_id":"`+id+`"}`); at(got, "result", "data") != 1.0 {
@@ -375,7 +375,7 @@ func TestClientThatLeavesEndsItsCall(t *testing.T) {
 		l.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"ms":60000}}}`)
 		receive(t, b.started)
 		_ = l.ws.CloseNow()
-		receive(t, b.causes)
+		wantEnded(t, b)
 	})
 }
 
@@ -396,7 +396,7 @@ func TestCancelledRequestHasNoReply(t *testing.T) {
 	cancel(`"waits"`)
 	cancel(`"unknown"`)
 	cancel("5")
-	receive(t, b.causes)
+	wantEnded(t, b)
 	if got := l.ask(`{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"name":"inc","arguments":{}}}`); got["id"] != 6.0 || at(got, "result", "data") != 1.0 {
 		t.Errorf("got %v, want the first count, for id 6", got)
 	}
@@ -457,9 +457,8 @@ func TestConstruction(t *testing.T) {
 // A tool that a handler adds can be called next.
 func TestToolsMayComeAndGo(t *testing.T) {
 	leak.Check(t)
-	id := ""
 	s := newToolbox().serve(t, nil)
-	id = session(t, s)
+	id := session(t, s)
 	for _, tool := range []string{"grow", "grown"} {
 		if got := post(t, s, "tools/call", `{"name":"`+tool+`","session_id":"`+id+`"}`); at(got, "result") == nil {
 			t.Errorf("%s: got %v", tool, got)

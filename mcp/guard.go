@@ -43,7 +43,7 @@ func (g *guard) enter(ctx context.Context) (meta sdk.Meta, leave func()) {
 	defer g.mu.Unlock()
 	g.last++
 	name := strconv.Itoa(g.last)
-	g.callers[name] = ctx
+	g.callers[name] = ctx //nolint:fatcontext // a map of many calls, not a chain
 	return sdk.Meta{callerKey: name}, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()

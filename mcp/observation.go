@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/openenv-go/openenv"
 )
@@ -23,9 +24,7 @@ var jsonNull = json.RawMessage("null")
 // which the fields' own names are left out.
 func (o Observation) MarshalJSON() ([]byte, error) {
 	members := make(map[string]any, len(o.Extra)+3)
-	for name, value := range o.Extra {
-		members[name] = value
-	}
+	maps.Copy(members, o.Extra)
 	if o.Tools != nil {
 		members[memberTools] = o.Tools
 	}

@@ -113,7 +113,7 @@ func TestStandardCancellation(t *testing.T) {
 	if _, err := c.CallTool(ctx, &sdk.CallToolParams{Name: "slow", Arguments: wait{Ms: 60000}}); err == nil {
 		t.Error("no error")
 	}
-	receive(t, b.causes)
+	wantEnded(t, b)
 	if _, err := c.CallTool(t.Context(), &sdk.CallToolParams{Name: "inc"}); err != nil {
 		t.Error(err)
 	}

@@ -234,3 +234,11 @@ func receive[T any](t testing.TB, from <-chan T) T {
 		panic("unreachable")
 	}
 }
+
+// wantEnded waits until the ctx of a slow call has ended.
+func wantEnded(t testing.TB, b *toolbox) {
+	t.Helper()
+	if cause := receive(t, b.causes); cause == nil {
+		t.Error("the ctx ended without a cause")
+	}
+}

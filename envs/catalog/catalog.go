@@ -16,6 +16,7 @@ import (
 	"github.com/openenv-go/openenv/envs/blackjack"
 	"github.com/openenv-go/openenv/envs/connectfour"
 	"github.com/openenv-go/openenv/envs/echo"
+	"github.com/openenv-go/openenv/envs/files"
 	"github.com/openenv-go/openenv/envs/gridworld"
 	"github.com/openenv-go/openenv/envs/wait"
 	"github.com/openenv-go/openenv/envs/wordle"
@@ -37,6 +38,7 @@ func All() []Entry {
 		entry(blackjack.Spec, blackjack.New, "Card game against a dealer: hit or stick, nearer to 21 wins"),
 		entry(connectfour.Spec, connectfour.New, "Four in a row against a random, greedy or minimax opponent"),
 		entry(echo.Spec, echo.New, "Answers with the message it was sent; the smallest environment"),
+		entry(files.Spec, files.New, "Tools over a directory of its own: list, read, write, search"),
 		entry(gridworld.Spec, gridworld.New, "Walk from a start to a goal, between walls and around pits"),
 		entry(wait.Spec, wait.New, "Steps that take as long as their action says; measures servers"),
 		entry(wordle.Spec, wordle.New, "Guess a secret word of five letters in six attempts"),

@@ -22,7 +22,7 @@ func names() []string {
 }
 
 func TestAll(t *testing.T) {
-	want := []string{"blackjack", "connectfour", "echo", "gridworld", "wait", "wordle"}
+	want := []string{"blackjack", "connectfour", "echo", "files", "gridworld", "wait", "wordle"}
 	if got := names(); !slices.Equal(got, want) {
 		t.Errorf("names %v, want %v", got, want)
 	}
@@ -39,7 +39,7 @@ func TestFind(t *testing.T) {
 		}
 	}
 	_, err := catalog.Find("chess")
-	if want := `no environment is called "chess"; there are blackjack, connectfour, echo, gridworld, wait, wordle`; err == nil || err.Error() != want {
+	if want := `no environment is called "chess"; there are blackjack, connectfour, echo, files, gridworld, wait, wordle`; err == nil || err.Error() != want {
 		t.Errorf("Find(chess): %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package tooljson
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -21,17 +22,12 @@ func MarkWrapped(result *mcp.CallToolResult) {
 		return
 	}
 	meta := make(mcp.Meta, len(result.Meta)+1)
-	for name, value := range result.Meta {
-		meta[name] = value
-	}
-	inner := map[string]any{"wrap_result": true}
+	maps.Copy(meta, result.Meta)
+	inner := make(map[string]any)
 	if had, ok := meta[metaKey].(map[string]any); ok {
-		for name, value := range had {
-			if _, ours := inner[name]; !ours {
-				inner[name] = value
-			}
-		}
+		maps.Copy(inner, had)
 	}
+	inner["wrap_result"] = true
 	meta[metaKey] = inner
 	result.Meta = meta
 }
