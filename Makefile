@@ -45,6 +45,7 @@ lint: ## the linters of .golangci.yml (part of check)
 .PHONY: test
 test: need-cc ## all tests with the race detector; installs the Python peer
 	@$(MAKE) --no-print-directory peer || [ "$$CI" != true ]
+	@$(MAKE) --no-print-directory node || [ "$$CI" != true ]
 	@$(MAKE) --no-print-directory engine || [ "$$CI" != true ]
 	$(GO) test -count=1 -run Allocations ./bench ./envserver
 	$(GO) run $(GOTESTSUM) --format pkgname -- -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
@@ -88,6 +89,18 @@ $(PEER)/installed: interop/peer/requirements.txt
 		{ echo "make peer: pip could not install $<, see above" >&2; exit 1; }
 	@touch $@
 
+NODE_MODULES := interop/node/node_modules
+
+.PHONY: node
+node: $(NODE_MODULES)/installed ## install the TypeScript client of the tests, when its lock file changed
+	@:
+
+$(NODE_MODULES)/installed: interop/node/package-lock.json
+	@command -v npm >/dev/null || { echo "make node: no npm: install Node.js 20 or newer" >&2; exit 1; }
+	@npm ci --prefix interop/node --prefer-offline --ignore-scripts --no-audit --no-fund --silent || \
+		{ echo "make node: npm could not install $<, see above" >&2; exit 1; }
+	@touch $@
+
 # The tests start an engine of their own, or use the one that DOCKER_HOST names; here
 # its programs are installed, where that needs nobody to be asked. Elsewhere the tests
 # that need them say so.
@@ -110,4 +123,4 @@ need-cc:
 
 .PHONY: clean
 clean: ## remove what the other targets made, the peer included
-	rm -rf bin $(PEER) coverage.out coverage.html
+	rm -rf bin $(PEER) $(NODE_MODULES) coverage.out coverage.html
