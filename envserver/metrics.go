@@ -34,13 +34,14 @@ func newMetrics(s *Server) *metrics {
 		}, []string{"code"}),
 	}
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Namespace: "openenv", Name: "call_seconds", Help: "Time of calls on environments; the count of op=\"step\" is the number of steps.",
+		Namespace: "openenv", Name: "call_seconds", Help: "Time of calls on environments; the count of op=\"step\" is the number of steps, that of op=\"mcp\" of calls and lists of tools over MCP.",
 		Buckets: prometheus.ExponentialBuckets(10e-6, 4, 12),
 	}, []string{"op"})
 	m.seconds = map[string]prometheus.Observer{
 		wire.TypeReset: seconds.WithLabelValues(wire.TypeReset),
 		wire.TypeStep:  seconds.WithLabelValues(wire.TypeStep),
 		wire.TypeState: seconds.WithLabelValues(wire.TypeState),
+		wire.TypeMCP:   seconds.WithLabelValues(wire.TypeMCP),
 	}
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "openenv", Name: "sessions_active", Help: "Sessions that hold a slot.",

@@ -16,11 +16,6 @@ import (
 	"github.com/openenv-go/openenv/internal/wire"
 )
 
-// standardIdle is how long a session of the standard protocol may rest on a server
-// without [WithIdleTimeout]. Its clients come and go without a word, and each holds a
-// slot; an open stream of events is use.
-const standardIdle = 30 * time.Minute
-
 // standard speaks the Model Context Protocol over streamable HTTP: each of its sessions
 // is one of the server's, with an environment of its own that is reset once at the
 // start, because its clients know no reset.
@@ -31,18 +26,6 @@ type standard struct {
 
 	mu       sync.Mutex
 	sessions map[string]*standardSession
-}
-
-type standardSession struct {
-	h       *hosted
-	session *sdk.ServerSession
-	over    chan struct{} // closed when the slot is free again
-
-	mu      sync.Mutex
-	posts   int // requests in progress
-	streams int // of events, that are open
-	used    time.Time
-	quiet   chan struct{} // capacity 1: the last request has ended
 }
 
 type proxyKey struct{}
@@ -221,17 +204,17 @@ func (m *standard) initialize(w http.ResponseWriter, r *http.Request, body []byt
 		refuse(err)
 		return
 	}
+	st := &standardSession{h: h, over: make(chan struct{}), quiet: make(chan struct{}, 1), used: time.Now()}
+	m.mu.Lock()
+	m.sessions[h.id] = st // first: the client may be quick to open its stream
+	m.mu.Unlock()
 	proxy := m.server(h.id, h)
 	m.handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), proxyKey{}, proxy)))
 	for session := range proxy.Sessions() {
-		st := &standardSession{h: h, session: session, over: make(chan struct{}), quiet: make(chan struct{}, 1), used: time.Now()}
-		m.mu.Lock()
-		m.sessions[h.id] = st
-		m.mu.Unlock()
-		l.running.Go(func() { m.watch(l, st) })
+		l.running.Go(func() { m.watch(l, st, session) })
 		return
 	}
-	h.end(errSessionEnded) // the SDK did not take it
+	m.drop(st, errSessionEnded) // the SDK did not take it, or the client has ended it
 }
 
 // open makes a session and resets its environment.
@@ -262,93 +245,4 @@ func (m *standard) refuse(w http.ResponseWriter, id json.RawMessage, err error) 
 		return
 	}
 	writeJSON(w, http.StatusServiceUnavailable, text)
-}
-
-// watch ends a session with whatever ends first: the SDK's session, the environment,
-// the server, or the client's interest.
-func (m *standard) watch(l *life, st *standardSession) {
-	defer close(st.over)
-	ended := make(chan struct{})
-	var waiter sync.WaitGroup
-	waiter.Go(func() { defer close(ended); _ = st.session.Wait() }) // why it ended is no news
-	cause := st.outlast(l, ended, m.idleLimit())
-	m.mu.Lock()
-	delete(m.sessions, st.h.id)
-	m.mu.Unlock()
-	st.h.cancel(cause)     // the SDK waits for calls
-	_ = st.session.Close() // a session that has ended says so
-	waiter.Wait()
-	st.h.end(cause)
-}
-
-func (m *standard) idleLimit() time.Duration {
-	if limit := m.srv.set.idleTimeout; limit > 0 {
-		return limit
-	}
-	return standardIdle
-}
-
-func (st *standardSession) outlast(l *life, ended <-chan struct{}, limit time.Duration) (cause error) {
-	idle := time.NewTimer(limit)
-	defer idle.Stop()
-	for {
-		select {
-		case <-ended:
-			return errSessionEnded
-		case <-st.h.ctx.Done():
-			return context.Cause(st.h.ctx)
-		case <-l.draining.Done():
-			st.finishCalls(l)
-			return ErrServerClosed
-		case <-idle.C:
-			left := st.left(limit)
-			if left <= 0 {
-				return errIdle
-			}
-			idle.Reset(left)
-		}
-	}
-}
-
-// finishCalls waits for the requests in progress, which a server that shuts down lets
-// finish until it cancels them.
-func (st *standardSession) finishCalls(l *life) {
-	for st.busy() {
-		select {
-		case <-st.quiet:
-		case <-l.base.Done():
-			return
-		}
-	}
-}
-
-func (st *standardSession) busy() bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.posts > 0
-}
-
-// note counts requests and streams in and out.
-func (st *standardSession) note(posts, streams int) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.posts += posts
-	st.streams += streams
-	st.used = time.Now()
-	if st.posts == 0 {
-		select {
-		case st.quiet <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// left is how long the session may rest from here on.
-func (st *standardSession) left(limit time.Duration) time.Duration {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.posts+st.streams > 0 {
-		return limit
-	}
-	return limit - time.Since(st.used)
 }

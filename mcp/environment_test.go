@@ -454,7 +454,7 @@ func TestConstruction(t *testing.T) {
 	}
 }
 
-// A tool that a handler adds can be called next.
+// A tool that a handler adds can be called next, unless its name is reserved.
 func TestToolsMayComeAndGo(t *testing.T) {
 	leak.Check(t)
 	s := newToolbox().serve(t, nil)
@@ -463,6 +463,13 @@ func TestToolsMayComeAndGo(t *testing.T) {
 		if got := post(t, s, "tools/call", `{"name":"`+tool+`","session_id":"`+id+`"}`); at(got, "result") == nil {
 			t.Errorf("%s: got %v", tool, got)
 		}
+	}
+	if got := post(t, s, "tools/call", `{"name":"reset","session_id":"`+id+`"}`); at(got, "error", "data", "error_type") != "tool_not_found" {
+		t.Errorf("got %v", got)
+	}
+	tools, err := json.Marshal(post(t, s, "tools/list", `{"session_id":"`+id+`"}`))
+	if err != nil || strings.Contains(string(tools), `"name":"reset"`) || !strings.Contains(string(tools), `"name":"grown"`) {
+		t.Errorf("tools are %s, %v", tools, err)
 	}
 }
 

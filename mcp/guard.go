@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -100,9 +101,11 @@ func (g *guard) list(ctx context.Context, method string, req *sdk.ListToolsReque
 	return &kept, nil
 }
 
+// exists reports whether a tool is there in a mode. One that got a reserved name after
+// the environment was made never is.
 func (g *guard) exists(name string, mode openenv.Mode) bool {
 	only, restricted := g.modes[name]
-	return !restricted || only == mode
+	return !slices.Contains(reserved, name) && (!restricted || only == mode)
 }
 
 // call runs a handler under the caller's ctx, when nothing speaks against it.
@@ -142,7 +145,7 @@ func (g *guard) admit(ctx context.Context, req *sdk.CallToolRequest, mode openen
 	switch {
 	case err != nil:
 		return nil, err
-	case tool == nil:
+	case tool == nil, slices.Contains(reserved, name):
 		return nil, refuse(envserver.ToolErrorNotFound, "Unknown tool: '%s'", name)
 	case !g.exists(name, mode):
 		return nil, refuse(envserver.ToolErrorNotFound, "Tool '%s' not available in %s mode", name, mode)

@@ -208,7 +208,7 @@ func TestIdleStandardSession(t *testing.T) {
 	leak.Check(t)
 	srv, err := envserver.New(mcp.Spec, func(context.Context) (*mcp.Environment, error) {
 		return mcp.NewEnvironment(newToolbox().server(t, true))
-	}, envserver.WithMaxSessions(2), envserver.WithIdleTimeout(150*time.Millisecond))
+	}, envserver.WithMaxSessions(2), envserver.WithIdleTimeout(500*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestIdleStandardSession(t *testing.T) {
 	for srv.ActiveSessions() == 2 && t.Context().Err() == nil {
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(700 * time.Millisecond)
 	if srv.ActiveSessions() != 1 {
 		t.Errorf("%d sessions, want the one with a stream", srv.ActiveSessions())
 	}

@@ -105,9 +105,10 @@ func (b *toolbox) server(t testing.TB, more bool) *sdk.Server {
 		return nil, in, nil
 	}))
 	must(t, mcp.AddTool(s, &sdk.Tool{Name: "grow"}, func(_ context.Context, _ *sdk.CallToolRequest, _ nothing) (*sdk.CallToolResult, string, error) {
-		return nil, "grown", mcp.AddTool(s, &sdk.Tool{Name: "grown"}, func(context.Context, *sdk.CallToolRequest, nothing) (*sdk.CallToolResult, string, error) {
+		here := func(context.Context, *sdk.CallToolRequest, nothing) (*sdk.CallToolResult, string, error) {
 			return nil, "here", nil
-		})
+		}
+		return nil, "grown", errors.Join(mcp.AddTool(s, &sdk.Tool{Name: "grown"}, here), mcp.AddTool(s, &sdk.Tool{Name: "reset"}, here))
 	}))
 	s.AddTool(&sdk.Tool{Name: "raw", InputSchema: json.RawMessage(`{"type":"object"}`)}, func(_ context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(req.Params.Arguments)}}}, nil
