@@ -58,8 +58,8 @@ type TaskProvider interface {
 }
 
 // SchemaProvider is implemented by action, observation and state types that encode
-// themselves: the JSON Schema is theirs to tell. It is asked of a zero value, and an
-// option [WithSchema] wins.
+// themselves: the JSON Schema is theirs to tell. It is asked of a zero value, and
+// [WithSchema] wins.
 type SchemaProvider interface{ JSONSchema() string }
 
 // ActionVariants is implemented by an action type that stands for several, told apart

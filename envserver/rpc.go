@@ -124,7 +124,7 @@ func (s *Server) rpc(ctx context.Context, req rpcRequest, from caller) (rpcRespo
 	}
 	if len(req.Params) > 0 {
 		if wire.Unmarshal(req.Params, &params, wire.Float64) != nil {
-			return rpcFail(req.ID, rpcInvalidParams, "Invalid params - 'session_id' and 'name' are texts", nil), nil
+			return rpcFail(req.ID, rpcInvalidParams, "Invalid params - 'session_id' and 'name' are texts", nil), nil //nolint:nilerr // the client is told
 		}
 	}
 	switch *req.Method {

@@ -18,14 +18,12 @@ import (
 // JSON-RPC.
 func (s *Server) serveRPCSocket(w http.ResponseWriter, r *http.Request) {
 	s.upgrade(w, r, func(k *socket) (int, string) {
+		d := &dialogue{k: k, queued: make(map[string]bool)}
+		k.inbox.seen = d.seen // before anything is read
 		if err := k.begin(""); err != nil {
 			return k.refuse(func() { k.respond(rpcFail(nil, rpcServer, err.Error(), refusalData(err))) })
 		}
 		defer k.finish()
-		d := &dialogue{k: k, queued: make(map[string]bool)}
-		k.inbox.mu.Lock()
-		k.inbox.seen = d.seen
-		k.inbox.mu.Unlock()
 		return k.serve(d.answer)
 	})
 }

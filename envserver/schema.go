@@ -46,7 +46,7 @@ func (s schemas) encode() ([]byte, error) {
 
 // schemaOf describes a Go type as the protocol sees it.
 func schemaOf(t reflect.Type, set *settings) (*jsonschema.Schema, error) {
-	if p, ok := reflect.TypeAssert[SchemaProvider](reflect.Zero(t)); ok && set.types[t] == nil {
+	if p, ok := reflect.TypeAssert[SchemaProvider](reflect.New(t)); ok && set.types[t] == nil {
 		return parseSchema(p.JSONSchema())
 	}
 	s, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: set.types})

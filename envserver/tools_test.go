@@ -125,7 +125,7 @@ func TestPanicOfAToolProvider(t *testing.T) {
 	leak.Check(t)
 	s := serveTools(t)
 	for _, path := range []string{"/ws", "/mcp"} {
-		ws, _, err := websocket.Dial(t.Context(), s.URL()+path, &websocket.DialOptions{HTTPClient: s.HTTPClient()}) //nolint:bodyclose // the library closes it
+		ws, _, err := websocket.Dial(t.Context(), s.URL()+path, &websocket.DialOptions{HTTPClient: s.HTTPClient()})
 		if err != nil {
 			t.Fatal(err)
 		}

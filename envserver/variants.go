@@ -25,7 +25,7 @@ func newActions(own *jsonschema.Schema, action reflect.Type) (actions, error) {
 	if all.own, err = newValidator(own); err != nil {
 		return all, fmt.Errorf("action schema: %w", err)
 	}
-	several, ok := reflect.TypeAssert[ActionVariants](reflect.Zero(action))
+	several, ok := reflect.TypeAssert[ActionVariants](reflect.New(action))
 	if !ok {
 		return all, nil
 	}

@@ -167,6 +167,65 @@ func TestHTTPSessionKeepsState(t *testing.T) {
 	}
 }
 
+// HTTP calls and socket frames of one session take turns.
+func TestHTTPCallsTakeTurnsWithTheSocket(t *testing.T) {
+	leak.Check(t)
+	b := newToolbox()
+	s := b.serve(t, nil)
+	id := session(t, s)
+	l := dial(t, s, "/ws?session_id="+id)
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		abandoned(ctx, s, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"slow","arguments":{"ms":60000},"session_id":"`+id+`"}}`)
+	}()
+	receive(t, b.started)
+	answered := make(chan map[string]any, 1)
+	l.send(`{"type":"step","data":{"type":"call_tool","tool_name":"inc"}}`)
+	go func() { answered <- l.next() }()
+	select {
+	case got := <-answered:
+		t.Errorf("the frame did not wait: %v", got)
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	<-gone
+	if got := receive(t, answered); at(got, "data", "observation", "result", "data") != 1.0 {
+		t.Errorf("got %v", got)
+	}
+	if got := post(t, s, "tools/call", `{"name":"inc","session_id":"`+id+`"}`); at(got, "result", "data") != 2.0 {
+		t.Errorf("the state is not shared: %v", got)
+	}
+}
+
+// A session is free again as soon as its close is answered.
+func TestFiftySessionsOnOneSlot(t *testing.T) {
+	leak.Check(t)
+	s := newToolbox().serve(t, nil, envserver.WithMaxSessions(1))
+	for range 50 {
+		id := session(t, s)
+		if got := post(t, s, "tools/call", `{"name":"inc","session_id":"`+id+`"}`); at(got, "result", "data") != 1.0 {
+			t.Fatalf("got %v", got)
+		}
+		if got := post(t, s, "openenv/session/close", `{"session_id":"`+id+`"}`); at(got, "result", "closed") != true {
+			t.Fatalf("got %v", got)
+		}
+	}
+}
+
+// Where control frames are closed, tools are not.
+func TestToolsInStrictProduction(t *testing.T) {
+	leak.Check(t)
+	l := dial(t, newToolbox().serve(t, nil, envserver.WithMode(openenv.ModeProduction), envserver.WithStrictProduction()), "/ws")
+	if got := l.ask(`{"type":"step","data":{"type":"call_tool","tool_name":"inc"}}`); at(got, "data", "code") != "EXECUTION_ERROR" {
+		t.Errorf("got %v", got)
+	}
+	if got := l.ask(`{"type":"mcp","data":{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"inc"}}}`); at(got, "data", "result", "data") != 1.0 {
+		t.Errorf("got %v", got)
+	}
+}
+
 // In each mode the same tools are seen and called on every transport, and a call of a
 // tool of the other mode says so.
 func TestToolsOfAMode(t *testing.T) {
@@ -489,7 +548,7 @@ func TestObservationKeepsWhatItDoesNotKnow(t *testing.T) {
 		`{"board":[1,2],"big":9007199254740993}`,
 		`{"error":null,"result":{"data":3},"tool_name":"add"}`,
 		`{"error":{"error_type":"timeout","message":"m"},"extra":{"a":null},"result":null,"tool_name":"add"}`,
-		`{"tools":[]}`,
+		`{"metadata":{"a":1},"tools":[]}`,
 	} {
 		var o mcp.Observation
 		if err := json.Unmarshal([]byte(text), &o); err != nil {

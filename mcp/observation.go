@@ -9,12 +9,13 @@ import (
 	"github.com/openenv-go/openenv"
 )
 
-// The members of an observation that are its fields.
+// The members of an observation that mean something to this package.
 const (
 	memberTools    = "tools"
 	memberToolName = "tool_name"
 	memberResult   = "result"
 	memberError    = "error"
+	memberMetadata = "metadata"
 )
 
 var jsonNull = json.RawMessage("null")
@@ -40,7 +41,8 @@ func (o Observation) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON reads what a server sent; members that are not a field go to Extra,
-// where numbers keep their digits as [json.Number] does.
+// where numbers keep their digits as [json.Number] does. The empty metadata that stands
+// in every observation is left out.
 func (o *Observation) UnmarshalJSON(text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -63,17 +65,35 @@ func (o *Observation) UnmarshalJSON(text []byte) error {
 			if err := json.Unmarshal(value, &o.Error); err != nil {
 				return fmt.Errorf("observation: %s: %w", name, err)
 			}
+		case memberMetadata:
+			if err := o.keep(name, value); err != nil {
+				return err
+			}
+			if m, ok := o.Extra[name].(map[string]any); ok && len(m) == 0 {
+				delete(o.Extra, name)
+			}
 		default:
-			var extra any
-			if err := decodeNumbers(value, &extra); err != nil {
-				return fmt.Errorf("observation: %s: %w", name, err)
+			if err := o.keep(name, value); err != nil {
+				return err
 			}
-			if o.Extra == nil {
-				o.Extra = make(openenv.Object)
-			}
-			o.Extra[name] = extra
 		}
 	}
+	if len(o.Extra) == 0 {
+		o.Extra = nil
+	}
+	return nil
+}
+
+// keep puts a member into Extra.
+func (o *Observation) keep(name string, value json.RawMessage) error {
+	var extra any
+	if err := decodeNumbers(value, &extra); err != nil {
+		return fmt.Errorf("observation: %s: %w", name, err)
+	}
+	if o.Extra == nil {
+		o.Extra = make(openenv.Object)
+	}
+	o.Extra[name] = extra
 	return nil
 }
 

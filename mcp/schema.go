@@ -8,7 +8,7 @@ func (a *Action) UnmarshalJSON(text []byte) error {
 
 // JSONSchema describes a call, as GET /schema of the peer does for an environment of
 // tools (core/env_server/mcp_types.py, CallToolAction).
-func (Action) JSONSchema() string {
+func (*Action) JSONSchema() string {
 	return `{
 		"type": "object", "title": "CallToolAction",
 		"description": "Call a specific tool via MCP.",
@@ -23,7 +23,7 @@ func (Action) JSONSchema() string {
 
 // ActionVariants has the other action of a tool environment (mcp_types.py,
 // ListToolsAction; serialization.py looks at the type first).
-func (Action) ActionVariants() (member string, schemas map[string]string) {
+func (*Action) ActionVariants() (member string, schemas map[string]string) {
 	return "type", map[string]string{TypeListTools: `{
 		"type": "object", "title": "ListToolsAction",
 		"description": "Request list of available tools from the environment.",
@@ -33,7 +33,7 @@ func (Action) ActionVariants() (member string, schemas map[string]string) {
 }
 
 // JSONSchema describes the observation of a call.
-func (Observation) JSONSchema() string {
+func (*Observation) JSONSchema() string {
 	return `{
 		"type": "object", "title": "CallToolObservation",
 		"description": "Response from tool execution.",

@@ -60,7 +60,7 @@ type (
 
 	// SearchInput is a text to look for.
 	SearchInput struct {
-		Text string `json:"text" jsonschema:"what to look for, as it is spelled"`
+		Text string `json:"text"           jsonschema:"what to look for, as it is spelled"`
 		Path string `json:"path,omitempty" jsonschema:"directory to look in, with those below; the root when empty"`
 	}
 	// Hit is one line with the text.
