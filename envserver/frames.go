@@ -19,17 +19,17 @@ func (k *socket) answer(msg message) (end bool, err error) {
 	}
 	if !k.strict() {
 		// Nearly every frame is a step of the usual spelling; the others are parsed.
-		if data, ok := wire.StepData(msg.buf.Bytes()); ok && decode(k.h.env, data) == nil {
+		if data, ok := wire.StepData(msg.text); ok && decode(k.h.env, data) == nil {
 			return false, k.perform(wire.TypeStep, nil)
 		}
 	}
-	req, err := wire.ParseRequest(msg.buf.Bytes())
+	req, err := wire.ParseRequest(msg.text)
 	if err != nil {
 		k.h.touch()
 		k.fail(wire.Error{Code: wire.CodeInvalidJSON, Message: "Invalid JSON: " + err.Error()})
 		return false, nil //nolint:nilerr // the client is told; the session goes on
 	}
-	if invalid := checkEnvelope(req, jsontext.Value(msg.buf.Bytes())); invalid != nil {
+	if invalid := checkEnvelope(req, jsontext.Value(msg.text)); invalid != nil {
 		k.h.touch()
 		k.fail(invalid.frame())
 		return false, nil
@@ -81,6 +81,10 @@ func (k *socket) failWith(err error) error {
 		k.h.touch()
 		k.fail(invalid.frame())
 		return nil
+	}
+	if why := k.calledOff(err); why != nil {
+		k.fail(wire.Error{Code: wire.CodeCancelled, Message: why.Error()})
+		return nil //nolint:nilerr // the client is told; the session goes on
 	}
 	k.fail(wire.Error{Code: wire.CodeExecution, Message: err.Error()})
 	if errors.Is(err, errPanicked) {

@@ -17,7 +17,6 @@ import (
 var (
 	errSessionEnded = errors.New("session has ended")
 	errPanicked     = errors.New("environment panicked")
-	errIdle         = errors.New("session was idle for too long")
 )
 
 // hosted is one environment from its build to its close, whoever talks to it: a
@@ -36,16 +35,19 @@ type hosted struct {
 	busy   chan struct{} // held by the call in progress: calls never overlap
 	over   chan struct{} // closed when the environment is closed
 
-	mu       sync.Mutex
-	calls    int // in progress or waiting
-	active   time.Time
-	idle     *time.Timer // nil without an idle limit
-	overHTTP bool        // made over HTTP: sockets come and go
-	socket   *socket     // on a session that was made over HTTP
-	closing  bool        // to be ended when its socket goes
-	expired  bool        // the same, because it was idle
-	ended    bool
-	broken   error // what became of a call after nobody waited for it any more
+	mu           sync.Mutex
+	calls        int         // in progress or waiting
+	orphans      int         // sockets whose clients are gone, and whose calls may be running
+	active       time.Time   // the last sign of life
+	alarm        *time.Timer // nil without a limit to a session's silence
+	overHTTP     bool        // made over HTTP: sockets come and go
+	everAttached bool        // a socket was on it
+	socket       *socket     // that is on it
+	numbers      *numbers    // nil unless it had a socket with numbers
+	closing      bool        // to be ended when its socket goes
+	expired      bool        // the same, because it was silent
+	ended        bool
+	broken       error // what became of a call after nobody waited for it any more
 }
 
 // newHosted prepares a session; h.end must follow, built or not.
@@ -81,7 +83,7 @@ func (h *hosted) do(ctx context.Context, c call) (err error) {
 			return err
 		}
 	}
-	if err := h.usable(); err != nil {
+	if err := h.usable(ctx); err != nil {
 		<-h.busy
 		return err
 	}
@@ -98,9 +100,12 @@ func (h *hosted) do(ctx context.Context, c call) (err error) {
 }
 
 // usable reports why no call may begin although the environment is free.
-func (h *hosted) usable() error {
+func (h *hosted) usable(ctx context.Context) error {
 	if h.ctx.Err() != nil {
 		return errSessionEnded
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -188,72 +193,14 @@ func (h *hosted) leave() {
 	h.stamp()
 }
 
-// touch notes that the client asked for something that is not a call.
-func (h *hosted) touch() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stamp()
-}
-
-// stamp notes that the session was in use until now; the caller holds mu. The timer is
-// left alone: it looks at the stamp when it fires.
-func (h *hosted) stamp() {
-	if h.idle != nil {
-		h.active = time.Now()
-	}
-}
-
-// watchIdle ends the session when it rests for longer than the idle limit.
-func (h *hosted) watchIdle() {
-	limit := h.srv.set.idleTimeout
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if limit == 0 || h.idle != nil || h.ended {
-		return
-	}
-	h.active = time.Now()
-	h.idle = time.AfterFunc(limit, h.checkIdle)
-}
-
-func (h *hosted) checkIdle() {
-	limit := h.srv.set.idleTimeout
-	h.mu.Lock()
-	if h.ended {
-		h.mu.Unlock()
-		return
-	}
-	left := limit - time.Since(h.active)
-	if h.calls > 0 {
-		left = limit
-	}
-	if left > 0 {
-		h.idle.Reset(left)
-		h.mu.Unlock()
-		return
-	}
-	k := h.socket
-	h.expired = k != nil
-	h.mu.Unlock()
-	if k == nil {
-		h.end(errIdle)
-		return
-	}
-	if !k.retire(closeAway, errIdle.Error()) { // a message has come in at this moment
-		h.mu.Lock()
-		h.expired = false
-		h.idle.Reset(limit)
-		h.mu.Unlock()
-	}
-}
-
 // end cancels the call in progress, waits for it, closes the environment and gives
 // back what the session holds. Who calls it again waits for the first.
 func (h *hosted) end(cause error) {
 	h.mu.Lock()
 	again := h.ended
 	h.ended = true
-	if h.idle != nil {
-		h.idle.Stop()
+	if h.alarm != nil {
+		h.alarm.Stop()
 	}
 	h.mu.Unlock()
 	if again {

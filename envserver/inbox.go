@@ -2,6 +2,7 @@ package envserver
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 	"time"
 
@@ -23,16 +24,26 @@ const (
 
 type message struct {
 	buf    *bytes.Buffer
+	text   []byte // the plain frame, in buf
 	binary bool
+
+	// Of a numbered frame only.
+	id        uint64
+	deadline  time.Time // zero without one
+	calledOff bool      // by its client
+	err       error     // why it is none
 }
+
+var errBinary = errors.New("binary frames are not part of the protocol")
 
 // inbox reads a socket on the session's own goroutine as long as calls are quick: a
 // step then costs no hand-over. When a call takes longer a second goroutine, the
 // pump, reads ahead, so that pings are answered and the client's end is noticed.
 type inbox struct {
-	sock *wsock.Conn
-	gone func(error)  // called once, when the pump meets the end of the socket
-	seen func([]byte) // called by the pump with each message, before anyone takes it; may be nil
+	sock    *wsock.Conn
+	gone    func(error)     // called once, when the pump meets the end of the socket
+	seen    func([]byte)    // called by the pump with each message, before anyone takes it; may be nil
+	callOff func(id uint64) // called for a request that is called off and is not in ahead; nil: frames have no numbers
 
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -68,11 +79,57 @@ func (in *inbox) next() (message, error) {
 		case !in.pumping:
 			in.mu.Unlock()
 			buf, binary, err := in.sock.Read(wire.GetBuffer)
-			return message{buf, binary}, err
+			if err != nil {
+				return message{}, err
+			}
+			if msg, ok := in.open(buf, binary); ok {
+				return msg, nil
+			}
+			continue
 		}
 		in.mu.Unlock()
 		<-in.wake
 	}
+}
+
+// open reads the envelope of a frame that has a number. It reports false for a frame that
+// calls another one off: that is done at once.
+func (in *inbox) open(buf *bytes.Buffer, binary bool) (msg message, ok bool) {
+	msg = message{buf: buf, text: buf.Bytes(), binary: binary}
+	switch {
+	case in.callOff == nil:
+		return msg, true
+	case binary:
+		msg.err = errBinary
+		return msg, true
+	}
+	var ms int64
+	msg.text, msg.id, ms, msg.err = wire.ParseNumbered(buf.Bytes())
+	switch {
+	case msg.err != nil:
+	case bytes.Equal(msg.text, wire.CancelRequest):
+		if !in.callOffAhead(msg.id) {
+			in.callOff(msg.id)
+		}
+		wire.PutBuffer(buf)
+		return message{}, false
+	case ms != wire.NoTime:
+		msg.deadline = time.Now().Add(time.Duration(ms) * time.Millisecond)
+	}
+	return msg, true
+}
+
+// callOffAhead marks a request that was read ahead, if it is there.
+func (in *inbox) callOffAhead(id uint64) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i := range in.ahead {
+		if in.ahead[i].id == id {
+			in.ahead[i].calledOff = true
+			return true
+		}
+	}
+	return false
 }
 
 // watch says that a call begins, unwatch that it has ended. The timer is not stopped
@@ -124,6 +181,11 @@ func (in *inbox) startPump() {
 func (in *inbox) run() {
 	for {
 		buf, binary, err := in.sock.Read(wire.GetBuffer)
+		var msg message
+		taken := false
+		if err == nil {
+			msg, taken = in.open(buf, binary)
+		}
 		in.mu.Lock()
 		if err != nil {
 			in.err = err
@@ -133,11 +195,13 @@ func (in *inbox) run() {
 			in.signal()
 			return
 		}
-		if in.seen != nil {
+		if taken && in.seen != nil {
 			in.seen(buf.Bytes())
 		}
-		in.ahead = append(in.ahead, message{buf, binary})
-		in.bytes += buf.Len() + perMessage
+		if taken {
+			in.ahead = append(in.ahead, msg)
+			in.bytes += buf.Len() + perMessage
+		}
 		in.pumping = in.busy && in.room()
 		stop := !in.pumping
 		in.mu.Unlock()

@@ -136,6 +136,13 @@ func (e *labEnv) Step(ctx context.Context, a labAction) (labResult, error) {
 			e.lab.mu.Unlock()
 			return res, context.Cause(ctx)
 		}
+	case "deadline":
+		res.Observation.Rate = -1
+		if at, ok := ctx.Deadline(); ok {
+			res.Observation.Rate = time.Until(at).Seconds()
+		}
+	case "big":
+		res.Observation.Did = strings.Repeat("x", a.Ms)
 	case "ignore":
 		time.Sleep(d) // whatever becomes of ctx
 	case "ignore then panic":

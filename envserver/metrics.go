@@ -14,6 +14,7 @@ import (
 type metrics struct {
 	registry *prometheus.Registry
 	refused  prometheus.Counter
+	expired  prometheus.Counter
 	received prometheus.Counter
 	sent     prometheus.Counter
 	seconds  map[string]prometheus.Observer // by kind of call
@@ -27,6 +28,7 @@ func newMetrics(s *Server) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		refused:  counter("sessions_refused_total", "Sessions refused because no slot was free."),
+		expired:  counter("sessions_expired_total", "Sessions made over HTTP whose client did not come back within the lease."),
 		received: counter("received_bytes_total", "Bytes of messages received on sockets."),
 		sent:     counter("sent_bytes_total", "Bytes of messages sent on sockets."),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -49,7 +51,7 @@ func newMetrics(s *Server) *metrics {
 	limit := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: "openenv", Name: "sessions_limit", Help: "Slots of the server.",
 	}, func() float64 { return float64(s.slots.limit) })
-	m.registry.MustRegister(m.refused, m.received, m.sent, m.errors, seconds, active, limit) // fresh names in a fresh registry
+	m.registry.MustRegister(m.refused, m.expired, m.received, m.sent, m.errors, seconds, active, limit) // fresh names in a fresh registry
 	return m
 }
 

@@ -40,8 +40,10 @@ type settings struct {
 	headerTimeout time.Duration
 	firstMessage  time.Duration
 	idleTimeout   time.Duration
+	lease         time.Duration
 	stepTimeout   time.Duration
 	grace         time.Duration
+	replyBuffer   int // bytes
 
 	token   string
 	origins []string
@@ -69,7 +71,9 @@ func newSettings(opts []Option) (*settings, error) {
 		closeTimeout:  time.Second,
 		writeTimeout:  time.Minute,
 		headerTimeout: 10 * time.Second,
+		lease:         2 * time.Minute,
 		grace:         10 * time.Second,
+		replyBuffer:   1 << 20,
 		logger:        slog.New(slog.DiscardHandler),
 	}
 	for _, o := range opts {

@@ -106,10 +106,10 @@ func (s *Server) answerMCP(k *socket, data jsontext.Value) error {
 	if req, fail := parseRPC(data); fail != nil {
 		resp = rpcFail(nil, rpcInvalidRequest, fail.Error.Message, nil)
 	} else {
-		resp, err = s.rpc(k.h.ctx, req, caller{k.h, k.do})
+		resp, err = s.rpc(k.callCtx(), req, caller{k.h, k.do})
 		s.logPanic(k.h.id, err)
 	}
-	k.buf.Reset()
+	k.buf.Truncate(k.lead)
 	if err := wire.AppendFrame(k.buf, wire.TypeMCP, resp); err != nil {
 		k.fail(wire.Error{Code: wire.CodeExecution, Message: err.Error()})
 	}

@@ -2,6 +2,7 @@ package envserver
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,8 @@ type Server struct {
 	slots   slots
 	docs    documents
 	metrics *metrics
+
+	instance string // its name among the servers behind one address
 
 	mu     sync.Mutex // before hosted.mu
 	closed bool
@@ -85,7 +88,7 @@ func newServer[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], 
 	if set.maxSessions > 1 && !set.concurrent && !k.concurrent {
 		return nil, fmt.Errorf("%d sessions: environment %s does not declare that several of it may live in one process (ConcurrentSessions)", set.maxSessions, k.name)
 	}
-	s := &Server{set: set, kind: k, slots: slots{limit: set.maxSessions}, life: newLife(set.mode), open: make(map[string]*hosted)}
+	s := &Server{set: set, kind: k, slots: slots{limit: set.maxSessions}, life: newLife(set.mode), open: make(map[string]*hosted), instance: rand.Text()}
 	s.metrics = newMetrics(s)
 	if s.docs, err = newDocuments(k, set); err != nil {
 		return nil, err
@@ -93,7 +96,7 @@ func newServer[A, O, S any, E Environment[A, O, S]](spec openenv.Spec[A, O, S], 
 	if k.hasTools {
 		s.mcp = newStandard(s)
 	}
-	s.handler = s.guard(s.routes())
+	s.handler = s.guard(s.signed(s.routes()))
 	return s, nil
 }
 

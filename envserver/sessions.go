@@ -119,23 +119,44 @@ type sessionError struct{ text string }
 
 func (e *sessionError) Error() string { return e.text }
 
-// attach puts a socket on a session that was made over HTTP.
+// attach puts a socket on a session that was made over HTTP. One with numbers takes the
+// session over from another one with numbers, which may be a lost one whose end nobody
+// has noticed yet.
 func (s *Server) attach(id string, k *socket) (*hosted, error) {
 	h := s.session(id)
 	if h == nil {
 		return nil, &sessionError{"Unknown session_id: " + id}
 	}
+	older, err := h.give(k)
+	if err != nil {
+		return nil, err
+	}
+	if older != nil {
+		older.conn.Abort()
+	}
+	return h, nil
+}
+
+// give makes k the session's socket, in place of older, if it may.
+func (h *hosted) give(k *socket) (older *socket, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	older = h.socket
 	switch {
-	case h.socket != nil && !h.ended:
-		return nil, &sessionError{fmt.Sprintf("Session %s already has an attached WebSocket", id)}
+	case older != nil && !h.ended && (!k.numbered || !older.numbered):
+		return nil, &sessionError{fmt.Sprintf("Session %s already has an attached WebSocket", h.id)}
 	case h.ended || h.closing || h.expired:
-		return nil, &sessionError{"Unknown session_id: " + id}
+		return nil, &sessionError{"Unknown session_id: " + h.id}
 	}
-	h.socket = k
+	h.socket, h.everAttached = k, true
 	h.stamp()
-	return h, nil
+	if k.numbered && h.numbers == nil {
+		h.numbers = newNumbers(h.srv.set.replyBuffer)
+	}
+	if older != nil {
+		h.numbers.signal()
+	}
+	return older, nil
 }
 
 // session finds a session that was made over HTTP.
@@ -153,7 +174,7 @@ func (h *hosted) manage() {
 	h.mu.Lock()
 	h.overHTTP = true
 	h.mu.Unlock()
-	h.watchIdle()
+	h.watchSilence()
 }
 
 func (h *hosted) managed() bool {
@@ -169,12 +190,24 @@ func (h *hosted) unused() bool {
 	return h.overHTTP && h.socket == nil && h.calls == 0
 }
 
-// detach takes the socket off again; a session that was to be closed is closed now.
-func (h *hosted) detach() {
+// detach takes a socket off again, unless another has taken the session over; a session
+// that was to be closed is closed now.
+func (h *hosted) detach(k *socket) {
 	h.mu.Lock()
+	k.finished = true
+	if k.lost {
+		h.orphans--
+	}
+	if h.socket != k {
+		h.mu.Unlock()
+		return
+	}
 	h.socket = nil
 	closing, expired := h.closing, h.expired
 	h.stamp()
+	if !h.ended && !closing && !expired {
+		h.arm()
+	}
 	h.mu.Unlock()
 	switch {
 	case expired:
@@ -182,6 +215,18 @@ func (h *hosted) detach() {
 	case closing:
 		h.end(errSessionEnded)
 	}
+}
+
+// condemn refuses every other socket, because the session is to end, and reports whether
+// that is k's to do: not when another socket has it.
+func (h *hosted) condemn(k *socket) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.socket != k {
+		return false
+	}
+	h.closing = true
+	return true
 }
 
 func (s *Server) logPanic(id string, err error) {

@@ -47,21 +47,29 @@ type socket struct {
 	leave context.CancelCauseFunc
 	over  chan struct{} // closed when play has returned
 	buf   *bytes.Buffer // the reply in the making; an idle session has none
+	lead  int           // where the plain frame begins in buf
 
 	h     *hosted
 	owned bool // the session ends with this socket
+
+	numbered  bool               // it speaks openenv.session.v1
+	calling   context.Context    // of the numbered request in progress, nil when there is none
+	stopClock context.CancelFunc // of its deadline, nil when it has none
+
+	lost     bool // its client is gone; guarded by hosted.mu
+	finished bool // it is off its session; guarded by hosted.mu
 }
 
 // upgrade accepts a socket and plays it until play returns how to close it. It does so on
 // another goroutine than the request's, whose stack and request an idle session need not
 // keep in memory.
-func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, play func(*socket) (code int, reason string)) {
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, play func(*socket) (code int, reason string), subprotocols ...string) {
 	l, ok := s.enter()
 	if !ok {
 		writeDetail(w, http.StatusServiceUnavailable, ErrServerClosed.Error())
 		return
 	}
-	conn, err := wsock.Accept(w, r, wsock.AcceptOptions{Origins: s.set.origins}, wsock.Options{
+	conn, err := wsock.Accept(w, r, wsock.AcceptOptions{Origins: s.set.origins, Subprotocols: subprotocols}, wsock.Options{
 		ReadLimit:    s.set.maxMessage,
 		PingInterval: s.set.pingInterval,
 		PongTimeout:  s.set.pingTimeout,
@@ -76,6 +84,9 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, play func(*sock
 	k := &socket{srv: s, life: l, conn: conn, over: make(chan struct{})}
 	k.ctx, k.leave = context.WithCancelCause(l.base)
 	k.inbox = newInbox(conn, func(err error) { k.leave(fmt.Errorf("client left: %w", err)) })
+	if conn.Subprotocol() == wire.SessionV1 {
+		k.numbered, k.inbox.callOff = true, k.callOff
+	}
 	go k.live(play)
 }
 
@@ -141,13 +152,20 @@ func (s *Server) serveSession(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	id := r.URL.Query().Get("session_id")
+	var subprotocols []string
+	if id != "" { // a session that ends with its socket has nothing to ask for again
+		subprotocols = []string{wire.SessionV1}
+	}
 	s.upgrade(w, r, func(k *socket) (int, string) {
 		if err := k.begin(id); err != nil {
 			return k.refuse(func() { k.fail(refusal(err)) })
 		}
 		defer k.finish()
+		if k.numbered {
+			return k.serve(k.answerNumbered)
+		}
 		return k.serve(k.answer)
-	})
+	}, subprotocols...)
 }
 
 func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
@@ -155,8 +173,14 @@ func isUpgrade(r *http.Request) bool { return r.Header.Get("Upgrade") != "" }
 // begin attaches to a session or makes one, watching for the client to leave.
 func (k *socket) begin(id string) (err error) {
 	if id != "" {
-		k.h, err = k.srv.attach(id, k)
-		return err
+		if k.h, err = k.srv.attach(id, k); err != nil {
+			return err
+		}
+		k.inbox.gone = func(err error) {
+			k.leave(fmt.Errorf("client left: %w", err))
+			k.h.lose(k)
+		}
+		return nil
 	}
 	k.owned = true
 	k.inbox.watch()
@@ -167,7 +191,7 @@ func (k *socket) begin(id string) (err error) {
 	k.h.mu.Lock()
 	k.h.socket = k
 	k.h.mu.Unlock()
-	k.h.watchIdle()
+	k.h.watchSilence()
 	return nil
 }
 
@@ -189,7 +213,7 @@ func (k *socket) finish() {
 		k.h.end(cause)
 		return
 	}
-	k.h.detach()
+	k.h.detach(k)
 }
 
 // serve answers one message after the other with what answer leaves in buf.
@@ -217,7 +241,7 @@ func (k *socket) serve(answer func(message) (end bool, err error)) (code int, re
 		case end:
 			return closeNormal, ""
 		case errors.Is(err, errPanicked):
-			k.owned = true // nobody is to attach to what is left of the environment
+			k.owned = k.h.condemn(k) // nobody is to attach to what is left of the environment
 			return closeInternal, errPanicked.Error()
 		}
 	}
@@ -226,7 +250,7 @@ func (k *socket) serve(answer func(message) (end bool, err error)) (code int, re
 // reply answers one message. The buffers of both go back to their pool.
 func (k *socket) reply(msg message, answer func(message) (end bool, err error)) (end bool, err error) {
 	k.srv.metrics.received.Add(float64(msg.buf.Len()))
-	k.buf = wire.GetBuffer()
+	k.buf, k.lead = wire.GetBuffer(), 0
 	end, err = answer(msg)
 	wire.PutBuffer(msg.buf)
 	if !end && k.buf.Len() > 0 && k.write() != nil {
@@ -251,14 +275,22 @@ func (k *socket) firstMessage() *time.Timer {
 func (k *socket) do(c call) error {
 	k.inbox.watch()
 	defer k.inbox.unwatch()
-	return k.h.do(k.h.ctx, c)
+	return k.h.do(k.callCtx(), c)
+}
+
+// callCtx is for calls on behalf of the message that is being answered.
+func (k *socket) callCtx() context.Context {
+	if k.calling != nil {
+		return k.calling
+	}
+	return k.h.ctx
 }
 
 func (k *socket) fail(e wire.Error) {
 	k.srv.metrics.failed(e.Code)
-	k.buf.Reset()
+	k.buf.Truncate(k.lead)
 	if err := wire.AppendError(k.buf, e); err != nil {
-		k.buf.Reset()
+		k.buf.Truncate(k.lead)
 		_ = wire.AppendError(k.buf, wire.Error{Code: e.Code, Message: "error details cannot be encoded: " + err.Error()})
 	}
 }
