@@ -228,7 +228,7 @@ func timed(id, left int, what string, ms int) string {
 }
 
 // took fails unless so much time has passed, and at most 50 ms more.
-func took(t *testing.T, since time.Time, want time.Duration) {
+func took(t testing.TB, since time.Time, want time.Duration) {
 	t.Helper()
 	if d := time.Since(since); d < want || d > want+50*time.Millisecond {
 		t.Errorf("after %v, want %v", d, want)

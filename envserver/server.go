@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/openenv-go/openenv"
@@ -24,7 +25,8 @@ type Server struct {
 	docs    documents
 	metrics *metrics
 
-	instance string // its name among the servers behind one address
+	instance string        // its name among the servers behind one address
+	arrivals atomic.Uint64 // sockets that have come
 
 	mu     sync.Mutex // before hosted.mu
 	closed bool

@@ -120,8 +120,8 @@ type sessionError struct{ text string }
 func (e *sessionError) Error() string { return e.text }
 
 // attach puts a socket on a session that was made over HTTP. One with numbers takes the
-// session over from another one with numbers, which may be a lost one whose end nobody
-// has noticed yet.
+// session over from one with numbers that came before it, and which may be a lost one
+// whose end nobody has noticed yet.
 func (s *Server) attach(id string, k *socket) (*hosted, error) {
 	h := s.session(id)
 	if h == nil {
@@ -143,7 +143,7 @@ func (h *hosted) give(k *socket) (older *socket, err error) {
 	defer h.mu.Unlock()
 	older = h.socket
 	switch {
-	case older != nil && !h.ended && (!k.numbered || !older.numbered):
+	case older != nil && !h.ended && !k.mayReplace(older):
 		return nil, &sessionError{fmt.Sprintf("Session %s already has an attached WebSocket", h.id)}
 	case h.ended || h.closing || h.expired:
 		return nil, &sessionError{"Unknown session_id: " + h.id}
@@ -159,11 +159,18 @@ func (h *hosted) give(k *socket) (older *socket, err error) {
 	return older, nil
 }
 
-// session finds a session that was made over HTTP.
+// mayReplace reports whether k may take a session over from older.
+func (k *socket) mayReplace(older *socket) bool {
+	return k.numbered && older.numbered && k.arrival > older.arrival
+}
+
+// session finds a session that was made over HTTP. That somebody asks for it is a sign
+// of life.
 func (s *Server) session(id string) *hosted {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h := s.open[id]; h != nil && h.managed() {
+		h.touch()
 		return h
 	}
 	return nil

@@ -52,6 +52,7 @@ type socket struct {
 	h     *hosted
 	owned bool // the session ends with this socket
 
+	arrival   uint64             // its place in the order in which sockets came
 	numbered  bool               // it speaks openenv.session.v1
 	calling   context.Context    // of the numbered request in progress, nil when there is none
 	stopClock context.CancelFunc // of its deadline, nil when it has none
@@ -69,6 +70,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, play func(*sock
 		writeDetail(w, http.StatusServiceUnavailable, ErrServerClosed.Error())
 		return
 	}
+	arrival := s.arrivals.Add(1) // before the client hears of it, who may then open another one
 	conn, err := wsock.Accept(w, r, wsock.AcceptOptions{Origins: s.set.origins, Subprotocols: subprotocols}, wsock.Options{
 		ReadLimit:    s.set.maxMessage,
 		PingInterval: s.set.pingInterval,
@@ -81,7 +83,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request, play func(*sock
 		l.running.Done()
 		return
 	}
-	k := &socket{srv: s, life: l, conn: conn, over: make(chan struct{})}
+	k := &socket{srv: s, life: l, conn: conn, arrival: arrival, over: make(chan struct{})}
 	k.ctx, k.leave = context.WithCancelCause(l.base)
 	k.inbox = newInbox(conn, func(err error) { k.leave(fmt.Errorf("client left: %w", err)) })
 	if conn.Subprotocol() == wire.SessionV1 {
