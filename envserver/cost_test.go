@@ -2,7 +2,9 @@ package envserver_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"io"
 	"net"
 	"net/http"
@@ -26,12 +28,17 @@ type frugal struct {
 
 func dialFrugal(t testing.TB, url string) *frugal {
 	t.Helper()
+	return dialFrugalAt(t, url, "/ws", "")
+}
+
+func dialFrugalAt(t testing.TB, url, path, header string) *frugal {
+	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if _, err := io.WriteString(conn, "GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+
+	if _, err := io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+header+
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
@@ -100,6 +107,68 @@ func TestAllocationsPerStep(t *testing.T) {
 		if n > limit {
 			t.Errorf("%s: %.1f allocations, want at most %.0f", tt.name, n, limit)
 		}
+	}
+}
+
+// Numbers, a ctx for each call and kept replies cost a few allocations more, on sockets
+// that asked for them only.
+func TestAllocationsPerNumberedStep(t *testing.T) {
+	leak.Check(t)
+	limit := 8.0
+	if raceDetector {
+		limit *= 2
+	}
+	url := serveEcho(t)
+	client := dialFrugalAt(t, url, "/ws?session_id="+createOn(t, url), "Sec-WebSocket-Protocol: "+sessionV1+"\r\n")
+	for _, tt := range []struct {
+		name, head string
+		more       float64
+	}{
+		{"without a deadline", `{"id":1000000000`, 0},
+		{"with a deadline", `{"id":2000000000,"ms":60000`, 8},
+	} {
+		frame := masked(tt.head + `,"type":"step","data":{"message":"` + strings.Repeat("x", 100) + `"}}`)
+		digits := frame[bytes.IndexByte(frame, ':')+1:][:10]
+		n := testing.AllocsPerRun(2000, func() {
+			increment(digits)
+			if err := client.trip(frame); err != nil {
+				t.Fatal(err)
+			}
+		})
+		t.Logf("%s: %.1f", tt.name, n)
+		if n > limit+tt.more {
+			t.Errorf("%s: %.1f allocations, want at most %.0f", tt.name, n, limit+tt.more)
+		}
+	}
+}
+
+// createOn makes a session over HTTP.
+func createOn(t testing.TB, url string) (id string) {
+	t.Helper()
+	resp, err := http.Post(url+"/mcp", "application/json", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"openenv/session/create","params":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	var answer struct {
+		Result struct {
+			SessionID string `json:"session_id"`
+		} `json:"result"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Result.SessionID == "" {
+		t.Fatalf("create: %+v, %v", answer, err)
+	}
+	return answer.Result.SessionID
+}
+
+// increment counts in decimal digits.
+func increment(digits []byte) {
+	for i := len(digits) - 1; i >= 0; i-- {
+		if digits[i]++; digits[i] <= '9' {
+			return
+		}
+		digits[i] = '0'
 	}
 }
 
