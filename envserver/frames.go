@@ -82,12 +82,12 @@ func (k *socket) failWith(err error) error {
 		k.fail(invalid.frame())
 		return nil
 	}
-	if why := k.calledOff(err); why != nil {
-		k.fail(wire.Error{Code: wire.CodeCancelled, Message: why.Error()})
-		return nil //nolint:nilerr // the client is told; the session goes on
+	code, panicked := wire.CodeExecution, errors.Is(err, errPanicked)
+	if why := k.calledOff(); why != nil && !panicked {
+		code, err = wire.CodeCancelled, why
 	}
-	k.fail(wire.Error{Code: wire.CodeExecution, Message: err.Error()})
-	if errors.Is(err, errPanicked) {
+	k.fail(wire.Error{Code: code, Message: err.Error()})
+	if panicked {
 		k.srv.logPanic(k.h.id, err)
 		return err
 	}

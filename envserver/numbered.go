@@ -247,10 +247,9 @@ func (k *socket) callOff(id uint64) {
 	}
 }
 
-// calledOff returns why the client does not want a call any more that ended with err; nil
-// when it does, or when the environment's end is the worse news.
-func (k *socket) calledOff(err error) error {
-	if k.calling == nil || errors.Is(err, errPanicked) {
+// calledOff returns why the client does not want the call in progress any more, or nil.
+func (k *socket) calledOff() error {
+	if k.calling == nil {
 		return nil
 	}
 	if cause := context.Cause(k.calling); errors.Is(cause, errCalledOff) || errors.Is(cause, errTimeOver) {

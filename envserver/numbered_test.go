@@ -204,18 +204,20 @@ func TestDeadlineOfACall(t *testing.T) {
 				want(t, s.ask(timed(3, 1500, "sleep", 60_000)), `{"id":3,"type":"error","data":{"code":"CANCELLED","message":"deadline of the call exceeded"}}`)
 				took(t, start, 1500*time.Millisecond)
 				want(t, s.ask(timed(4, 1500, "sleep", 1000)), `"did":"sleep"`)
-				want(t, s.ask(timed(5, 0, "x", 0)), `{"id":5,"type":"error","data":{"code":"CANCELLED","message":"deadline of the call exceeded"}}`)
+
+				want(t, s.ask(`{"id":5,"ms":0,"type":"mcp","data":{"jsonrpc":"2.0","method":"tools/call","id":1}}`), `{"id":5,"type":"error","data":{"code":"CANCELLED"`)
+				want(t, s.ask(timed(6, 0, "x", 0)), `{"id":6,"type":"error","data":{"code":"CANCELLED","message":"deadline of the call exceeded"}}`)
 
 				// It counts while the request waits, too.
 				start = time.Now()
-				s.send(stepNo(6, "sleep", 2000))
-				s.send(timed(7, 1000, "x", 0))
-				s.send(timed(8, 4000, "deadline", 0))
-				want(t, s.receive(), `{"id":6,`, `"did":"sleep"`)
+				s.send(stepNo(7, "sleep", 2000))
+				s.send(timed(8, 1000, "x", 0))
+				s.send(timed(9, 4000, "deadline", 0))
+				want(t, s.receive(), `{"id":7,`, `"did":"sleep"`)
 				took(t, start, 2*time.Second)
-				want(t, s.receive(), `{"id":7,`, `CANCELLED`)
-				want(t, s.receive(), `{"id":8,`, `"rate":2`)
-				want(t, s.ask(numbered(9, `{"type":"state"}`)), `"step_count":6`) // 5 and 7 have not begun
+				want(t, s.receive(), `{"id":8,`, `CANCELLED`)
+				want(t, s.receive(), `{"id":9,`, `"rate":2`)
+				want(t, s.ask(numbered(10, `{"type":"state"}`)), `"step_count":6`) // 5, 6 and 8 have not begun
 				w.canceledBy(t, "deadline of the call exceeded")
 			})
 		})

@@ -109,6 +109,10 @@ func (s *Server) answerMCP(k *socket, data jsontext.Value) error {
 		resp, err = s.rpc(k.callCtx(), req, caller{k.h, k.do})
 		s.logPanic(k.h.id, err)
 	}
+	if why := k.calledOff(); why != nil && resp.Error != nil {
+		k.fail(wire.Error{Code: wire.CodeCancelled, Message: why.Error()})
+		return err
+	}
 	k.buf.Truncate(k.lead)
 	if err := wire.AppendFrame(k.buf, wire.TypeMCP, resp); err != nil {
 		k.fail(wire.Error{Code: wire.CodeExecution, Message: err.Error()})
