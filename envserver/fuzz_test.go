@@ -118,6 +118,44 @@ func FuzzSessionFrames(f *testing.F) {
 	})
 }
 
+// Whatever stands behind a number, it gets one frame with that number, the same one when
+// it is sent again, and the session lives on.
+func FuzzNumberedFrames(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(`"type":"step","data":` + s + `}`))
+		f.Add([]byte(`"type":"reset","data":` + s + `}`))
+		f.Add([]byte(`"type":"mcp","data":` + s + `}`))
+		f.Add([]byte(`"data":` + s + `,"type":"step","id":1}`))
+	}
+	f.Add([]byte(`"type":"state"}`))
+	f.Add([]byte(`"type": "cancel"}`))
+	f.Add([]byte(`"type":"close"}`))
+	srv := fuzzServer(f)
+	at := openenvtest.Serve(f, srv)
+	f.Fuzz(func(t *testing.T, rest []byte) {
+		if string(rest) == `"type":"cancel"}` || bytes.HasPrefix(rest, []byte(`"ms":`)) {
+			return // has no reply; has a time
+		}
+		w := &world{t: t, srv: srv, at: at}
+		s := w.attach(w.create())
+		frame := append([]byte(`{"id":1,`), rest...)
+		reply := s.ask(string(frame))
+		var asked map[string]any
+		if reply == "closed 1000" && json.Unmarshal(frame, &asked) == nil && asked["type"] == "close" {
+			return
+		}
+		if !strings.HasPrefix(reply, `{"id":1,"type":"`) || !json.Valid([]byte(reply)) {
+			t.Errorf("%q is answered with %q", frame, reply)
+		}
+		if again := s.ask(string(frame)); again != reply {
+			t.Errorf("%q is answered with %q, then with %q", frame, reply, again)
+		}
+		if got := s.ask(`{"id":2,"type":"close"}`); got != "closed 1000" {
+			t.Errorf("after %q: %q", frame, got)
+		}
+	})
+}
+
 // Whatever is posted, the answer is JSON and no server error.
 func FuzzHTTPBodies(f *testing.F) {
 	paths := []string{"/reset", "/step", "/mcp", "/fuzz/tasks", "/fuzz/task", "/fuzz/task_range"}

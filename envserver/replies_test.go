@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -32,12 +33,12 @@ func TestKeptReplies(t *testing.T) {
 					t.Fatalf("%d bytes and %d entries are in memory", len(r.ring), len(r.kept))
 				}
 				used := 0
-				for i := len(sent) - 1; i >= 0; i-- {
-					used += len(sent[i].text) + perReply
+				for i, one := range slices.Backward(sent) {
+					used += len(one.text) + perReply
 					var got bytes.Buffer
-					found := r.find(sent[i].id, &got)
-					if found != (used <= limit) || found && !bytes.Equal(got.Bytes(), sent[i].text) {
-						t.Fatalf("request %d after %d: found %v, %d bytes of %d", sent[i].id, id, found, got.Len(), len(sent[i].text))
+					found := r.find(one.id, &got)
+					if found != (used <= limit) || found && !bytes.Equal(got.Bytes(), one.text) {
+						t.Fatalf("request %d after %d: found %v, %d bytes of %d", one.id, id, found, got.Len(), len(one.text))
 					}
 					if !found {
 						sent = sent[i+1:] // gone for good

@@ -227,7 +227,7 @@ func (w *world) insist(id string, requests int, random *rand.Rand) error {
 			return err
 		}
 		sockets++
-		defer ws.CloseNow() //nolint:errcheck // it may be closed
+		defer ws.CloseNow()
 		sent := answered
 		for trips := random.IntN(12); trips >= 0 && answered < requests; trips-- {
 			for ; sent < min(answered+1+random.IntN(window), requests); sent++ {
