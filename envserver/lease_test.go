@@ -235,3 +235,14 @@ func beKilled(t *testing.T, at string) {
 	fmt.Println("ready")
 	s.receive()
 }
+
+func TestLimitsBelowZeroAreRefused(t *testing.T) {
+	for want, opt := range map[string]envserver.Option{
+		"WithLease: negative duration -1ns": envserver.WithLease(-1),
+		"WithReplyBuffer: negative size -1": envserver.WithReplyBuffer(-1),
+	} {
+		if _, err := envserver.New(labSpec, new(lab).make, opt); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -174,6 +174,26 @@ func TestNumberedFrames(t *testing.T) {
 	}
 }
 
+// A client that leaves very many gaps gets no guess about its oldest requests.
+func TestRequestsTooOldToTell(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leak.Check(t)
+		w := inMemory(t, envserver.WithReplyBuffer(0))
+		s := w.attach(w.create())
+		last := 0
+		for range 1100 {
+			last += 2
+			want(t, s.ask(stepNo(last, "x", 0)), fmt.Sprintf(`{"id":%d,`, last))
+		}
+		for id, code := range map[int]string{
+			1: "EXECUTION_ERROR", 2: "EXECUTION_ERROR", last / 2: "REPLY_LOST", last/2 + 1: "STALE_REQUEST", last: "REPLY_LOST", last - 1: "STALE_REQUEST",
+		} {
+			want(t, s.ask(stepNo(id, "x", 0)), fmt.Sprintf(`{"id":%d,"type":"error","data":{"code":%q`, id, code))
+		}
+		want(t, s.ask(stepNo(last+1, "x", 0)), fmt.Sprintf(`"n":%d`, 1101))
+	})
+}
+
 // Binary frames have no number.
 func TestBinaryFrameOnANumberedSocket(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -140,6 +140,23 @@ func TestPlainSocketsTakeNothingOver(t *testing.T) {
 	})
 }
 
+// A session that is to be closed is nobody's to take over.
+func TestNoTakeoverOfASessionThatIsClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		leak.Check(t)
+		w := inMemory(t)
+		id := w.create()
+		s := w.attach(id)
+		settle()
+		want(t, w.rpc("openenv/session/close", `{"session_id":"`+id+`"}`), `"closing":true`)
+		want(t, w.attach(id).receive(), "SESSION_ERROR", "Unknown session_id: "+id)
+		want(t, s.ask(stepNo(1, "x", 0)), `"n":1`)
+		_ = s.ws.CloseNow()
+		settle()
+		w.check(t, 1)
+	})
+}
+
 // A client that reads nothing any more is taken over from at once, although the server
 // is in the middle of writing to it.
 func TestTakeoverFromAClientThatReadsNothing(t *testing.T) {
