@@ -46,6 +46,7 @@ var layers = []struct {
 	{"openenvtest", upTo(".")},
 	{"mcp", upTo(".", "envserver", "internal/tooljson")},
 
+	{"internal/ledger", []string{".", "envserver"}},
 	{"internal/clientsuite", []string{".", "openenvtest", "internal/leak", "internal/testenv"}},
 	{"envs/internal/*", []string{"…"}},
 	{"envs/*", []string{"…", "envs/*"}}, // envs/catalog lists the others
@@ -71,6 +72,7 @@ var importers = map[string][]string{
 	"internal/leak":         {"internal/clientsuite", "provider/providertest"},
 	"internal/memnet":       {"openenvtest"},
 	"internal/relay":        {"bench"},
+	"internal/ledger":       {"bench"},
 	"internal/testenv":      {"internal/peerproc", "internal/clientsuite", "internal/dockertest"},
 	"internal/dockertest":   nil,
 	"internal/peerproc":     nil,

@@ -185,8 +185,8 @@ func TestStreamIsUnharmed(t *testing.T) {
 				sent := make([]byte, 3<<20)
 				draw := rand.NewChaCha8([32]byte{byte(i)})
 				if _, err := draw.Read(sent); err != nil {
-				t.Fatal(err)
-			}
+					t.Fatal(err)
+				}
 				all.Go(func() { sendInPieces(t, e, sent) })
 				all.Go(func() {
 					other := []*end{far, client}[i]

@@ -200,12 +200,108 @@ class RichEnv(EchoEnv):
         return self.TASKS[split][start:stop]
 
 
+class LedgerAction(Action):
+    id: int
+    op: Literal["move", "bad"]
+
+
+class LedgerObservation(Observation):
+    id: int
+    total: int
+
+
+class Ledger:
+    """What was applied, by episode; the route /ledger shows it."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._episodes = {}
+
+    def _episode(self, episode_id):
+        return self._episodes.setdefault(episode_id, {"resets": 0, "steps": []})
+
+    def reset(self, episode_id):
+        with self._lock:
+            self._episode(episode_id)["resets"] += 1
+
+    def step(self, episode_id, action_id):
+        with self._lock:
+            self._episode(episode_id)["steps"].append(action_id)
+
+    def copy(self):
+        with self._lock:
+            return {
+                episode_id: {"resets": e["resets"], "steps": list(e["steps"])}
+                for episode_id, e in self._episodes.items()
+            }
+
+
+LEDGER = Ledger()
+
+
+class LedgerEnv(Environment):
+    """Answers with the action's id, enters it in the ledger, and counts one."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    COUNTS = 1
+
+    def __init__(self):
+        super().__init__()
+        self._begin(None)
+
+    def _begin(self, episode_id):
+        self._state = State(episode_id=episode_id or str(uuid.uuid4()))
+        self._total = 0
+
+    def reset(self, seed=None, episode_id=None):
+        self._begin(episode_id)
+        LEDGER.reset(self._state.episode_id)
+        return LedgerObservation(id=-1, total=0)
+
+    def step(self, action, timeout_s=None):
+        self._total += 1
+        self._state.step_count += self.COUNTS
+        LEDGER.step(self._state.episode_id, action.id)
+        return LedgerObservation(id=action.id, total=self._total)
+
+    @property
+    def state(self):
+        return self._state
+
+
+class RejectingLedgerEnv(LedgerEnv):
+    """Fails a bad action, which it neither applies nor counts."""
+
+    def step(self, action, timeout_s=None):
+        if action.op == "bad":
+            raise ValueError(f"action {action.id} is rejected")
+        return super().step(action, timeout_s)
+
+
+class TwoLedgerEnv(LedgerEnv):
+    """Counts two for each step, as with an opponent's move."""
+
+    COUNTS = 2
+
+
+class UncountedLedgerEnv(LedgerEnv):
+    """Its state has no step_count."""
+
+    @property
+    def state(self):
+        return {"episode_id": self._state.episode_id}
+
+
 ENVIRONMENTS = {
     "echo": (EchoEnv, EchoAction, EchoObservation),
     "solo": (SoloEnv, EchoAction, EchoObservation),
     "failing": (FailingEnv, EchoAction, EchoObservation),
     "rich": (RichEnv, RichAction, RichObservation),
     "mcp": (ToolEnv, CallToolAction, CallToolObservation),
+    "ledger": (LedgerEnv, LedgerAction, LedgerObservation),
+    "ledger-reject": (RejectingLedgerEnv, LedgerAction, LedgerObservation),
+    "ledger-two": (TwoLedgerEnv, LedgerAction, LedgerObservation),
+    "ledger-nocount": (UncountedLedgerEnv, LedgerAction, LedgerObservation),
 }
 
 
@@ -259,6 +355,8 @@ def main():
         max_concurrent_envs=args.max_sessions,
         mode=args.mode,
     )
+    if args.env.startswith("ledger"):
+        app.get("/ledger")(LEDGER.copy)
     if args.exit_with_stdin:
         threading.Thread(target=exit_with_stdin, daemon=True).start()
     config = uvicorn.Config(
