@@ -2,6 +2,7 @@ package wsock
 
 import (
 	"crypto/rand"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -59,8 +60,15 @@ func (l *lane) Read(p []byte) (int, error) {
 	if n > 0 {
 		l.lastRead.Store(time.Now().UnixNano())
 	}
+	if errors.Is(err, io.EOF) {
+		err = errEnded
+	}
 	return n, err
 }
+
+// errEnded stands for io.EOF, which the library takes for the end of a message when it
+// meets it in the middle of one (coder/websocket, msgReader.Read).
+var errEnded = errors.New("EOF")
 
 // Write passes the library's bytes on, a whole frame in one system call where it can,
 // and lets a waiting control frame in at the next frame boundary.

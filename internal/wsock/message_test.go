@@ -332,3 +332,27 @@ func TestReadAfterTheNetworkIsGone(t *testing.T) {
 		}
 	})
 }
+
+// A message whose end did not arrive is no message, wherever it was cut off: at a
+// boundary of the library's reads, too.
+func TestCutOffMessageIsNone(t *testing.T) {
+	bothRoles(t, memory, func(t *testing.T, as role) {
+		leak.Check(t)
+		text := []byte(strings.Repeat("x", 3000))
+		for cut := 1; cut < len(text)+4; cut += 1 + cut/16 {
+			for _, size := range []int{cut, 512*(cut/512) + 4, 512*(cut/512) + 8} {
+				conn, raw := memory.against(t, as, wsock.Options{})
+				in := receive(conn)
+				whole := raw.append(nil, frame{true, opText, text})
+				if _, err := raw.Write(whole[:min(size, len(whole)-1)]); err != nil {
+					t.Fatal(err)
+				}
+				raw.Close()
+				if err := in.end(t); err == nil || len(in.texts) > 0 {
+					t.Fatalf("cut after %d of %d bytes: %d messages, %v", size, len(whole), len(in.texts), err)
+				}
+				conn.Abort()
+			}
+		}
+	})
+}
