@@ -36,7 +36,7 @@ func CallToolAction(name string, arguments openenv.Object) Action {
 // Observation is the answer to an [Action]: Tools for a list, the others for a call.
 // What an environment adds of its own, in the answer to a reset for instance, is in
 // Extra. Tools and Result are JSON as the server sent it; [Client] decodes them.
-type Observation struct {
+type Observation struct { //nolint:recvcheck // encoded by value, decoded in place
 	Tools    json.RawMessage
 	ToolName string
 	Result   json.RawMessage

@@ -127,6 +127,38 @@ func TestPythonHint(t *testing.T) {
 	}
 }
 
+func TestNode(t *testing.T) {
+	root, bin := t.TempDir(), t.TempDir()
+	modules := filepath.Join(root, "interop", "node", "node_modules")
+	for _, dir := range []string{modules, filepath.Join(root, "interop", "peer")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node := filepath.Join(bin, "node")
+	for path, mode := range map[string]os.FileMode{filepath.Join(root, "go.mod"): 0o600, node: 0o700} {
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(root)
+	t.Setenv("CI", "")
+	t.Setenv("PATH", root)
+	if r := record(t, func(tb testing.TB) { testenv.Node(tb) }); !strings.Contains(r.skipped, "node") {
+		t.Errorf("without node: skipped with %q", r.skipped)
+	}
+	t.Setenv("PATH", bin)
+	if r := record(t, func(tb testing.TB) { testenv.Node(tb) }); !strings.Contains(r.skipped, "make node") {
+		t.Errorf("without the packages: skipped with %q, want the hint `make node`", r.skipped)
+	}
+	if err := os.WriteFile(filepath.Join(modules, "installed"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := testenv.Node(t); got != node {
+		t.Errorf("got %s, want %s", got, node)
+	}
+}
+
 func TestRoot(t *testing.T) {
 	root := testenv.Root(t)
 	if _, err := os.Stat(filepath.Join(root, "internal", "testenv", "testenv.go")); err != nil {

@@ -75,10 +75,18 @@ async def tool_client(url):
         }
 
 
+async def rounds(url):
+    """Fifty clients, one after the other: each finds the only slot free."""
+    for i in range(50):
+        async with MCPToolClient(url) as env:
+            await env.call_tool("write", path="a", text=str(i))
+    return 50
+
+
 def main():
     failed = False
     # Twice each: the only slot must be free again.
-    for scenario in (standard, tool_client, standard, tool_client):
+    for scenario in (standard, tool_client, standard, tool_client, rounds):
         line = {"scenario": scenario.__name__}
         try:
             line["result"] = asyncio.run(scenario(sys.argv[1]))
