@@ -45,6 +45,7 @@ var layers = []struct {
 	{"hub", upTo(".", "provider/*")},
 	{"openenvtest", upTo(".")},
 	{"mcp", upTo(".", "envserver", "internal/tooljson")},
+	{"internal/bridge", []string{".", "mcp"}},
 
 	{"internal/ledger", []string{".", "envserver"}},
 	{"internal/clientsuite", []string{".", "openenvtest", "internal/leak", "internal/testenv"}},
@@ -66,6 +67,8 @@ var layers = []struct {
 // ones listed. Test files may import all of them.
 var importers = map[string][]string{
 	"internal/wsock": {"internal/session", ".", "envserver"},
+
+	"internal/bridge": {"internal/cli"},
 
 	// What is only there for tests stays out of programs.
 	"envs/internal/envtest": nil,

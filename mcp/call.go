@@ -63,7 +63,7 @@ func (c *Client) CallToolResult(ctx context.Context, name string, args any) (*Re
 		return nil, c.failure("call tool", name, err)
 	}
 	if result.IsError {
-		return nil, &ToolError{Op: "call tool", Tool: name, URL: c.BaseURL(), Kind: KindExecution, Message: textOf(result.Content)}
+		return nil, &ToolError{Op: "call tool", Tool: name, URL: c.BaseURL(), Kind: KindExecution, Message: textOf(result.Content), Result: result.CallToolResult}
 	}
 	return result, nil
 }

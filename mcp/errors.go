@@ -1,6 +1,10 @@
 package mcp
 
-import "fmt"
+import (
+	"fmt"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
 
 // Kind says what went wrong with a tool call.
 type Kind string
@@ -26,6 +30,9 @@ type ToolError struct {
 	Kind    Kind
 	Message string
 	Err     error
+
+	// Result is the answer of a tool that said itself that it failed; nil otherwise.
+	Result *sdk.CallToolResult
 }
 
 func (e *ToolError) Error() string {

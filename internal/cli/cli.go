@@ -36,8 +36,9 @@ func Main(args []string, s *Streams) int {
 }
 
 const rootLong = `oenv looks at servers that speak the OpenEnv protocol, plays their environments by
-hand, serves the environments that ship, runs others from images, Spaces, projects and
-programs, and starts the writing of new ones.
+hand, calls their tools and offers these to MCP hosts, serves the environments that ship,
+runs others from images, Spaces, projects and programs, and starts the writing of new
+ones.
 
 Results go to standard output, everything else to standard error. The exit code
 says what went wrong: see "oenv help exit-codes".`
@@ -51,6 +52,8 @@ func newRoot(s *Streams) *cobra.Command {
 		Example: `  oenv demo                                  a server and 64 concurrent episodes, in this process
   oenv inspect http://localhost:8000         what a server offers
   oenv play http://localhost:8000            drive an environment line by line
+  oenv call http://localhost:8000 add a=2 b=5    call a tool of an environment
+  oenv mcp http://localhost:8000             offer its tools to any MCP host
   oenv serve gridworld                       an environment that ships, on port 8000
   oenv run registry.example.com/echo:1.2     an environment from an image, until Ctrl-C
   oenv init maze                             the beginning of a new environment`,
@@ -67,7 +70,7 @@ func newRoot(s *Streams) *cobra.Command {
 	root.SetVersionTemplate("oenv {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.PersistentFlags().BoolVar(&s.NoColor, "no-color", s.NoColor, "print without colours, as the variable NO_COLOR does")
-	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newServe(s), newRun(s), newPs(s), newPrune(s), newInit(s), newExitCodes())
+	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newTools(s), newCall(s), newMCP(s), newServe(s), newRun(s), newPs(s), newPrune(s), newInit(s), newExitCodes())
 	return root
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/openenv-go/openenv"
+	"github.com/openenv-go/openenv/envserver"
 	"github.com/openenv-go/openenv/internal/dockertest"
 	"github.com/openenv-go/openenv/internal/leak"
 	"github.com/openenv-go/openenv/internal/testenv"
@@ -39,8 +41,13 @@ func (w withEngineMain) Run() int { return dockertest.Main(w.m) }
 func TestScripts(t *testing.T) {
 	leak.Check(t)
 	url, _ := startEcho(t, 64)
+	tools, _ := startTools(t, 64)
+	strict, _ := startTools(t, 1, envserver.WithMode(openenv.ModeProduction), envserver.WithStrictProduction())
 	vars := map[string]string{
 		"URL":         url,
+		"TOOLS":       tools,
+		"STRICT":      strict,
+		"BUSY":        busyTools(t),
 		"CONTROL":     "a\x01b",
 		"GORACE":      noExitDelay,
 		"FULL":        occupied(t),
