@@ -444,7 +444,9 @@ func TestEndsOverHTTPInterrupt(t *testing.T) {
 				t.Errorf("the bridge ended with %v, want none", err)
 			}
 			session.Close()
-			<-answered
+			if err := <-answered; err == nil {
+				t.Error("the host's call was answered")
+			}
 		})
 	}
 }
