@@ -85,20 +85,10 @@ func TestHostsOfPythonServer(t *testing.T) {
 		}
 	})
 	t.Run("Python over stdio", func(t *testing.T) {
-		cmd := mcpCommand(t, peer.URL())
-		script := filepath.Join(testenv.Root(t), "interop", "peer", "mcp_host.py")
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		out, err := exec.CommandContext(ctx, testenv.Python(t), append([]string{script}, cmd.Args...)...).Output()
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			t.Fatalf("%v\n%s", err, exit.Stderr)
-		}
-		const want = `{"added": {"result": 7}, "content": ["7"], "failed": true, "reason": "Error calling tool 'fail': no reason", ` +
-			`"schema": {"additionalProperties": false, "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"], "type": "object"}, ` +
-			`"server": "ToolEnv", "tools": ["add", "fail"], "unknown": -32602}`
-		if got := strings.TrimSpace(string(out)); got != want {
-			t.Errorf("the client saw\n%s\nwant\n%s", got, want)
-		}
+		wantSeen(t, testenv.Python(t), filepath.Join("peer", "mcp_host.py"), mcpCommand(t, peer.URL()))
+	})
+	t.Run("TypeScript over stdio", func(t *testing.T) {
+		wantSeen(t, testenv.Node(t), filepath.Join("node", "stdio.mjs"), mcpCommand(t, peer.URL()))
 	})
 	t.Run("Go over HTTP", func(t *testing.T) {
 		s, err := launch(mcpCommand(t, peer.URL(), "--listen", ":0"))
@@ -115,6 +105,31 @@ func TestHostsOfPythonServer(t *testing.T) {
 		}
 		wantEnd(t, s, syscall.SIGTERM)
 	})
+}
+
+// wantSeen runs a client of another language, which starts server, and checks what it
+// saw of the Python server's tools.
+func wantSeen(t *testing.T, program, script string, server *exec.Cmd) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, append([]string{filepath.Join(testenv.Root(t), "interop", script)}, server.Args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		t.Fatalf("%s: %v\n%s", script, err, exit.Stderr)
+	}
+	const want = `{"added":{"result":7},"content":["7"],"failed":true,"reason":"Error calling tool 'fail': no reason",` +
+		`"schema":{"additionalProperties":false,"properties":{"a":{"type":"integer"},"b":{"type":"integer"}},"required":["a","b"],"type":"object"},` +
+		`"server":"ToolEnv","tools":["add","fail"],"unknown":-32602}`
+	var seen any
+	if err := json.Unmarshal(out, &seen); err != nil {
+		t.Fatalf("%s: %q: %v", script, out, err)
+	}
+	if got := string(compact(seen)); got != want {
+		t.Errorf("%s saw\n%s\nwant\n%s", script, got, want)
+	}
 }
 
 // wantEnd ends a server by a signal, which is its normal end.
