@@ -90,7 +90,9 @@ func (c *Client) listByRPC(ctx context.Context) ([]*sdk.Tool, error) {
 	if err != nil {
 		return nil, err
 	}
-	var list struct{ Tools json.RawMessage }
+	var list struct {
+		Tools json.RawMessage `json:"tools"`
+	}
 	if err := json.Unmarshal(answer, &list); err != nil {
 		return nil, c.undecoded("list tools", answer, err)
 	}
@@ -105,7 +107,7 @@ func (c *Client) listByStep(ctx context.Context) ([]*sdk.Tool, error) {
 	// The peer answers a list that failed with an empty one and says why in the
 	// metadata (core/env_server/mcp_environment.py, _async_handle_list_tools).
 	if failed, ok := step.Metadata["error"].(string); ok && step.Metadata["error_type"] == "list_tools_failed" {
-		return nil, &stepFailure{ToolFailure{Kind: KindExecution, Message: failed}}
+		return nil, &stepError{ToolFailure{Kind: KindExecution, Message: failed}}
 	}
 	return c.decodeTools(step.Observation.Tools)
 }
@@ -141,7 +143,7 @@ func (c *Client) callByStep(ctx context.Context, name string, args json.RawMessa
 		return nil, err
 	}
 	if failure := step.Observation.Error; failure != nil {
-		return nil, &stepFailure{*failure}
+		return nil, &stepError{*failure}
 	}
 	result, err := c.decodeResult(step.Observation.Result)
 	if err != nil {

