@@ -299,7 +299,7 @@ func TestSessionThatTheServerForgot(t *testing.T) {
 		}
 		forgotten["s1"] = true
 		_, err := c.CallTool(t.Context(), "inc", nil)
-		wantKind(t, err, mcp.KindSessionMissing)
+		_ = wantKind(t, err, mcp.KindSessionMissing)
 		if _, err := c.CallTool(t.Context(), "inc", nil); err != nil || c.SessionID() != "s2" {
 			t.Fatalf("%v on %s", err, c.SessionID())
 		}
@@ -310,7 +310,7 @@ func TestSessionThatTheServerForgot(t *testing.T) {
 		forgotten["s2"] = true
 		for range 2 {
 			_, err = c.CallTool(t.Context(), "inc", nil)
-			wantKind(t, err, mcp.KindSessionMissing)
+			_ = wantKind(t, err, mcp.KindSessionMissing)
 		}
 		if _, err := c.Reset(t.Context()); err != nil {
 			t.Fatal(err)
@@ -334,7 +334,7 @@ func TestRestartedPythonServer(t *testing.T) {
 	port := peer.URL()[strings.LastIndex(peer.URL(), ":")+1:]
 	peerproc.Start(t, "--env", "mcp", "--port", port)
 	_, err := c.CallTool(t.Context(), "add", sum)
-	wantKind(t, err, mcp.KindSessionMissing)
+	_ = wantKind(t, err, mcp.KindSessionMissing)
 	if v, err := c.CallTool(t.Context(), "add", sum); err != nil || v != 7.0 || c.SessionID() == first {
 		t.Errorf("%v, %v on %s after %s", v, err, c.SessionID(), first)
 	}

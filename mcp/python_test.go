@@ -64,7 +64,7 @@ func toolsOfPythonServer(t *testing.T, c *mcp.Client) {
 			}
 		}
 		_, err := c.GetTool(ctx, "nope")
-		wantKind(t, err, mcp.KindToolNotFound)
+		_ = wantKind(t, err, mcp.KindToolNotFound)
 	})
 	t.Run("values", func(t *testing.T) {
 		if v, err := c.CallTool(ctx, "add", sum); err != nil || v != 7.0 {

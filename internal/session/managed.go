@@ -153,11 +153,8 @@ func (m *Managed) Release(ctx context.Context) error {
 		if err != nil && !IsUnknown(err) {
 			return fmt.Errorf("openenv/session/close: %w", err)
 		}
-		var answer struct {
-			Closing bool `json:"closing"`
-		}
-		if err != nil || wire.Unmarshal(result, &answer, wire.Float64) != nil || !answer.Closing {
-			return nil
+		if !closing(result) {
+			return nil // an unknown session is one that has ended
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -167,6 +164,14 @@ func (m *Managed) Release(ctx context.Context) error {
 			return left(ctx)
 		}
 	}
+}
+
+// closing reports that a session is only marked, because it has a socket.
+func closing(result json.RawMessage) bool {
+	var answer struct {
+		Closing bool `json:"closing"`
+	}
+	return wire.Unmarshal(result, &answer, wire.Float64) == nil && answer.Closing
 }
 
 // IsUnknown reports whether a server answered that it does not know the session.
