@@ -19,6 +19,8 @@ type Scripted struct {
 	t    testing.TB
 	play func(*Peer)
 
+	subprotocols []string
+
 	ctx    context.Context
 	cancel context.CancelFunc
 
@@ -35,6 +37,14 @@ type Scripted struct {
 func Script(t testing.TB, play func(p *Peer)) *Scripted {
 	s := &Scripted{t: t, play: play}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Subprotocols lets the server choose one of these WebSocket subprotocols when the client
+// offers it; otherwise it chooses none. It returns s, and is called before the first
+// client comes.
+func (s *Scripted) Subprotocols(names ...string) *Scripted {
+	s.subprotocols = names
 	return s
 }
 
@@ -81,7 +91,7 @@ func (s *Scripted) accept(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	defer s.peers.Done()
 
-	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, Subprotocols: s.subprotocols})
 	if err != nil {
 		return // the client left during the handshake
 	}
@@ -113,7 +123,9 @@ type Peer struct {
 type Frame struct {
 	Type string          `json:"type"`
 	Data json.RawMessage `json:"data"`
-	Text string          `json:"-"` // the message as it came
+	Text string          `json:"-"`  // the message as it came
+	ID   uint64          `json:"id"` // its number, where the subprotocol has one
+	MS   int64           `json:"ms"` // the caller's time in milliseconds, likewise
 }
 
 // Number is 1 for the first socket that the server accepted, and so on.
