@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,10 @@ type conn struct {
 	before   *State        // where the episode is, before the next request
 	marked   chan struct{} // closed once before is known again; nil: it is, or never will be
 
+	opened time.Time
+	useful bool  // a request of a caller was answered here
+	trial  trial // on which this socket was found
+
 	dirty    bool // something may have been done in the server session
 	wasDirty bool // dirty when this socket was attached to a kept session
 	hadReset bool // everReset of the session when this connection was made
@@ -50,6 +55,7 @@ func newConn(s *Session, ws *wsock.Conn) *conn {
 		admitted: make(chan struct{}),
 		ended:    make(chan struct{}),
 		reader:   make(chan struct{}),
+		opened:   time.Now(),
 		gone:     make(chan struct{}),
 		numbered: ws.Subprotocol() == wire.SessionV1,
 	}
@@ -129,6 +135,7 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 	if !isClosed(c.admitted) {
 		close(c.admitted)
 	}
+	c.useful = c.useful || w.op != OpProbe
 	if w.op == OpReset && typ == wire.TypeObservation {
 		c.s.lost = nil
 	}
@@ -136,7 +143,8 @@ func (c *conn) deliver(buf *bytes.Buffer, binary bool) {
 }
 
 // refuse ends a connection whose server gives no session for it, or gives the
-// session up; the caller holds mu.
+// session up; the caller holds mu. A request in whose place the refusal came waits for
+// the next socket, if there is to be one.
 func (c *conn) refuse(refused *RefusedError) {
 	admitted := isClosed(c.admitted)
 	if !admitted {
@@ -149,14 +157,15 @@ func (c *conn) refuse(refused *RefusedError) {
 		head = c.pop()
 	}
 	c.end(refused)
-	if head == nil {
-		return
-	}
-	if !admitted && c.dirty {
+	switch {
+	case head == nil:
+	case c.s.survives(c) && head.op != OpProbe && !head.unwanted:
+		c.s.stranded = slices.Insert(c.s.stranded, 0, head.unbound())
+	case !admitted && c.dirty:
 		c.s.settle(head, outcome{err: c.s.failure(c, head.op, true)}) // the session to attach to is gone
-		return
+	default:
+		c.s.settle(head, outcome{err: refused})
 	}
-	c.s.settle(head, outcome{err: refused})
 }
 
 // refusal returns the error of a frame by which the server gives up the session.

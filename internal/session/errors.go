@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/openenv-go/openenv/internal/wire"
 )
@@ -13,6 +14,9 @@ var (
 	ErrMessageTimeout = errors.New("no reply within the message timeout")
 	ErrDisconnected   = errors.New("session was disconnected")
 	ErrReplyLost      = errors.New("the reply was lost with the connection")
+	// ErrOtherServer is matched by what Dial, or a request over HTTP, returns when the
+	// server that answered is not the one that has made the session.
+	ErrOtherServer = errors.New("another server answered")
 	// ErrSelfCall refuses an interceptor that calls the operation it wraps.
 	ErrSelfCall = errors.New("an interceptor called the operation it wraps")
 )
@@ -63,6 +67,12 @@ func (e *ReplyLostError) Unwrap() error { return e.Cause }
 type RefusedError struct{ Frame wire.Error }
 
 func (e *RefusedError) Error() string { return "refused: " + e.Frame.Message }
+
+// Is matches ErrUnknownSession when the server said that it does not know the session
+// to attach to (http_server.py, websocket_endpoint).
+func (e *RefusedError) Is(target error) bool {
+	return target == ErrUnknownSession && e.Frame.Code == wire.CodeSession && strings.HasPrefix(e.Frame.Message, unknownSession)
+}
 
 // DialError is a connection that could not be made.
 type DialError struct{ Err error }

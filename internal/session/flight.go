@@ -40,8 +40,11 @@ func (s *Session) fly(ctx context.Context, f *flight) {
 	if s.flight == f {
 		s.flight = nil
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		f.conn, f.err = nil, ErrClosed
+	case f.err == nil && f.conn.cause != nil && s.survives(f.conn):
+		s.comeBackFrom(f.conn) // it ended while this flight stood in the way of another
 	}
 }
 
@@ -84,7 +87,7 @@ func capped(d, limit time.Duration) time.Duration {
 // dial opens one socket. When a refusal is to be answered with another dial, it also
 // waits to be admitted: a refusal comes only after the upgrade has succeeded.
 func (s *Session) dial(ctx context.Context, plan Plan) (*conn, error) {
-	c, err := s.dialSocket(ctx)
+	c, err := s.find(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -150,11 +150,14 @@ func (m *Managed) Release(ctx context.Context) error {
 	m.set("")
 	for pause := closePause; ; pause *= 2 {
 		result, err := m.call(ctx, "openenv/session/close", map[string]any{"session_id": id})
-		if err != nil && !IsUnknown(err) {
+		switch {
+		case IsUnknown(err):
+			return nil
+		case errors.Is(err, ErrOtherServer): // the next answer may come from the right one
+		case err != nil:
 			return fmt.Errorf("openenv/session/close: %w", err)
-		}
-		if !closing(result) {
-			return nil // an unknown session is one that has ended
+		case !closing(result):
+			return nil
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -174,8 +177,11 @@ func closing(result json.RawMessage) bool {
 	return wire.Unmarshal(result, &answer, wire.Float64) == nil && answer.Closing
 }
 
+// unknownSession is how servers begin to say that they do not know a session.
+const unknownSession = "Unknown session_id"
+
 // IsUnknown reports whether a server answered that it does not know the session.
 func IsUnknown(err error) bool {
 	answered, ok := errors.AsType[*rpc.Error](err)
-	return ok && answered.Code == rpc.CodeInvalidParams && strings.HasPrefix(answered.Message, "Unknown session_id")
+	return ok && answered.Code == rpc.CodeInvalidParams && strings.HasPrefix(answered.Message, unknownSession)
 }

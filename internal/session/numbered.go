@@ -12,17 +12,18 @@ import (
 // maxScratch is the largest buffer for numbered requests that a connection keeps.
 const maxScratch = 64 << 10
 
-// send writes w's request, with its number where the server wants one. The caller holds
-// c.writing.
-func (c *conn) send(ctx context.Context, w *waiter) error {
+// send writes w's request, with its number where the server wants one. The request is
+// given apart: w may have been taken off c meanwhile, with a copy of its own. The caller
+// holds c.writing.
+func (c *conn) send(ctx context.Context, w *waiter, request []byte) error {
 	if !c.numbered {
-		return c.ws.Write(ctx, w.request)
+		return c.ws.Write(ctx, request)
 	}
 	ms := int64(wire.NoTime)
 	if !w.deadline.IsZero() {
 		ms = max(time.Until(w.deadline).Milliseconds(), 1)
 	}
-	frame := append(wire.AppendNumber(c.scratch[:0], w.id, ms), w.request[1:]...)
+	frame := append(wire.AppendNumber(c.scratch[:0], w.id, ms), request[1:]...)
 	if cap(frame) <= maxScratch {
 		c.scratch = frame[:0]
 	}

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,20 +41,21 @@ func (s *Session) strand(c *conn) {
 		case i == 0 && errors.Is(c.cause, wsock.ErrTooBig), w.op == OpProbe:
 			s.settle(w, outcome{err: s.failure(c, w.op, true)})
 		default:
-			if !w.copied { // its caller waits, and may not touch the request before it has mu
-				w.copied, w.request = true, bytes.Clone(w.request)
-			}
-			w.on = nil
-			kept = append(kept, w)
+			kept = append(kept, w.unbound())
 		}
 	}
 	s.stranded = append(kept, s.stranded...)
 	if s.flight == nil {
-		ctx, cancel := context.WithCancelCause(s.base)
-		f := &flight{done: make(chan struct{}), cancel: cancel}
-		s.flight = f
-		s.spawn(func() { defer cancel(nil); s.comeBack(ctx, f, c) })
+		s.comeBackFrom(c)
 	}
+}
+
+// comeBackFrom begins the flight that attaches another socket; the caller holds mu.
+func (s *Session) comeBackFrom(c *conn) {
+	ctx, cancel := context.WithCancelCause(s.base)
+	f := &flight{done: make(chan struct{}), cancel: cancel}
+	s.flight = f
+	s.spawn(func() { defer cancel(nil); s.comeBack(ctx, f, c) })
 }
 
 // failStranded ends the wait of all who waited for another socket; the caller holds mu.
@@ -73,7 +73,7 @@ func (s *Session) comeBack(ctx context.Context, f *flight, last *conn) {
 	defer close(f.done)
 	lost := time.Now()
 	s.cfg.Logger.Debug("session socket lost, attaching another one", "cause", last.cause)
-	c, err := s.attachAgain(ctx, f, last.id)
+	c, err := s.attachAgain(ctx, f, last)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.flight == f {
@@ -104,48 +104,106 @@ func (s *Session) comeBack(ctx context.Context, f *flight, last *conn) {
 	s.failStranded(func(*waiter) error { return &LostError{Cause: err, Sent: true} })
 }
 
+// trial is the way back from one loss. A socket that was found on it and did not hold
+// hands it on to the next one: however often a server lets sockets in and drops them, it
+// is one loss.
+type trial struct {
+	since    time.Time // the loss; zero: there was none
+	attempts int
+	pause    time.Duration // before the next attempt, but the first
+}
+
+// loss returns the trial that the end of c begins, or goes on with. The caller holds mu.
+func (s *Session) loss(c *conn) trial {
+	if c.trial.since.IsZero() || c.useful || time.Since(c.opened) > maxBackoff {
+		return trial{since: time.Now(), pause: s.cfg.Resume.Backoff}
+	}
+	return c.trial
+}
+
+// wait makes the pause before an attempt. Half of it is chance, so that the clients of a
+// server which came back do not all knock at once.
+func (t *trial) wait(ctx context.Context) error {
+	t.attempts++
+	if t.attempts == 1 {
+		return nil
+	}
+	timer := time.NewTimer(t.pause/2 + time.Duration(rand.Int64N(int64(t.pause)/2+1)))
+	defer timer.Stop()
+	t.pause = min(2*t.pause, maxBackoff)
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // attachAgain tries until a socket is attached, the server has no such session, or it
 // was enough. When it returns a connection, that is open and s.flight is over.
-func (s *Session) attachAgain(ctx context.Context, f *flight, id string) (*conn, error) {
+func (s *Session) attachAgain(ctx context.Context, f *flight, last *conn) (*conn, error) {
 	policy := s.cfg.Resume
-	bounded, cancel := context.WithTimeoutCause(ctx, policy.MaxWait, fmt.Errorf("gave up after %v", policy.MaxWait))
+	s.mu.Lock()
+	t := s.loss(last)
+	s.mu.Unlock()
+	bounded, cancel := context.WithDeadlineCause(ctx, t.since.Add(policy.MaxWait), fmt.Errorf("gave up after %v", policy.MaxWait))
 	defer cancel()
-	pause := policy.Backoff
-	for attempt := 1; ; attempt++ {
-		c, err := s.attach(bounded, id)
-		if err == nil && s.settleFlight(f, c) {
-			return c, nil
+	failed := last.cause
+	for {
+		if policy.Attempts > 0 && t.attempts >= policy.Attempts {
+			return nil, s.giveUp(ctx, fmt.Errorf("gave up after %d attempts: %w", t.attempts, failed))
 		}
+		if err := t.wait(bounded); err != nil {
+			return nil, s.giveUp(ctx, fmt.Errorf("%w: %w", err, failed))
+		}
+		c, err := s.attach(bounded, last.id)
+		if err == nil {
+			if err = s.settleFlight(f, c, t); err == nil {
+				return c, nil
+			}
+		}
+		failed = err
 		switch {
 		case ctx.Err() != nil:
 			return nil, err
 		case s.isGone():
-			return nil, errors.Join(err, s.giveUpOrigin(ctx))
-		case policy.Attempts > 0 && attempt >= policy.Attempts:
-			return nil, errors.Join(fmt.Errorf("gave up after %d attempts", attempt), err, s.giveUpOrigin(ctx))
+			return nil, s.giveUp(ctx, err)
 		}
-		// Half of each pause is chance, so that the clients of a server which came back
-		// do not all knock at once.
-		timer := time.NewTimer(pause/2 + time.Duration(rand.Int64N(int64(pause)/2+1)))
-		select {
-		case <-timer.C:
-		case <-bounded.Done():
-			timer.Stop()
-			return nil, errors.Join(context.Cause(bounded), err, s.giveUpOrigin(ctx))
-		}
-		pause = min(2*pause, maxBackoff)
 	}
 }
 
-// settleFlight ends the flight if c is still open.
-func (s *Session) settleFlight(f *flight, c *conn) bool {
+// settleFlight ends the flight if c is still open, and else says why it is not.
+func (s *Session) settleFlight(f *flight, c *conn, t trial) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.conn != c || s.flight != f {
-		return false
+	c.trial = t
+	if s.conn != c {
+		return s.failure(c, OpProbe, false)
 	}
-	s.flight = nil
-	return true
+	if s.flight == f {
+		s.flight = nil
+	}
+	return nil
+}
+
+// find opens the first socket of a session: behind one address there may be servers that
+// have not made it.
+func (s *Session) find(ctx context.Context) (*conn, error) {
+	c, err := s.dialSocket(ctx)
+	policy := s.cfg.Resume
+	if policy == nil || !errors.Is(err, ErrOtherServer) {
+		return c, err
+	}
+	bounded, cancel := context.WithTimeout(ctx, policy.MaxWait)
+	defer cancel()
+	t := trial{attempts: 1, pause: policy.Backoff}
+	for errors.Is(err, ErrOtherServer) && (policy.Attempts == 0 || t.attempts < policy.Attempts) {
+		if t.wait(bounded) != nil {
+			break
+		}
+		c, err = s.dialSocket(ctx)
+	}
+	return c, err
 }
 
 // isGone reports that the server does not know the session any more.
@@ -155,14 +213,15 @@ func (s *Session) isGone() bool {
 	return s.gone
 }
 
-// giveUpOrigin tells the server that nobody comes back, if it can be reached.
-func (s *Session) giveUpOrigin(ctx context.Context) error {
+// giveUp tells the server that nobody comes back, if it can be reached, and returns why
+// that is so.
+func (s *Session) giveUp(ctx context.Context, why error) error {
 	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.CloseTimeout, 100*time.Millisecond))
 	defer cancel()
 	if err := s.releaseOrigin(ctx); err != nil {
-		return fmt.Errorf("the session could not be ended: %w", err)
+		return fmt.Errorf("%w; the session could not be ended: %w", why, err)
 	}
-	return nil
+	return why
 }
 
 // attach opens a socket to the session and settles what became of the requests that
@@ -183,6 +242,9 @@ func (s *Session) attach(ctx context.Context, id string) (*conn, error) {
 	}
 	after, err := s.ask(ctx, c)
 	if err != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		c.end(fmt.Errorf("no answer: %w", err)) // nobody waits for a late one
 		return nil, err
 	}
 	if !c.numbered {
@@ -231,8 +293,9 @@ func (s *Session) resend(ctx context.Context, c *conn) (some bool) {
 		if w.op.mutates() {
 			c.before = nil
 		}
+		request := w.request
 		s.mu.Unlock()
-		if err := s.put(ctx, c, w); err != nil {
+		if err := s.put(ctx, c, w, request); err != nil {
 			s.mu.Lock()
 			c.end(err)
 			s.mu.Unlock()

@@ -66,7 +66,7 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 		return false, err
 	}
 	x.Sent = time.Now()
-	if err := s.write(ctx, c, w, t); err != nil {
+	if err := s.write(ctx, c, w, t, x); err != nil {
 		// Nobody else may write behind half a message: the lock is kept until the
 		// connection has ended.
 		err = s.writeFailed(ctx, c, w, x, err)
@@ -87,8 +87,8 @@ func (s *Session) exchange(ctx context.Context, c *conn, t *Turn, x *Exchange) (
 
 // write puts the request on the wire. A ctx that ends in the middle of it ends the
 // connection: half a message cannot be undone.
-func (s *Session) write(ctx context.Context, c *conn, w *waiter, t *Turn) error {
-	if err := s.put(ctx, c, w); err != nil {
+func (s *Session) write(ctx context.Context, c *conn, w *waiter, t *Turn, x *Exchange) error {
+	if err := s.put(ctx, c, w, x.Request); err != nil {
 		return err
 	}
 	if t != nil {
@@ -123,8 +123,8 @@ func (s *Session) admission(ctx context.Context, c *conn, w *waiter) error {
 
 // put sends w's request on c, and behind it, where that is needed, the question where the
 // episode is then. The caller holds c.writing.
-func (s *Session) put(ctx context.Context, c *conn, w *waiter) error {
-	if err := c.send(ctx, w); err != nil || !c.marks() || !w.op.mutates() {
+func (s *Session) put(ctx context.Context, c *conn, w *waiter, request []byte) error {
+	if err := c.send(ctx, w, request); err != nil || !c.marks() || !w.op.mutates() {
 		return err
 	}
 	return s.mark(ctx, c)
@@ -156,7 +156,6 @@ func (s *Session) awaitMark(ctx context.Context, c *conn, op Op) error {
 // holds c.writing.
 func (s *Session) mark(ctx context.Context, c *conn) error {
 	w := c.newMark()
-	w.request = wire.StateRequest
 	s.mu.Lock()
 	open := c.cause == nil // else the request itself is taken care of
 	if open {
@@ -169,7 +168,7 @@ func (s *Session) mark(ctx context.Context, c *conn) error {
 	if !open {
 		return nil
 	}
-	return c.send(ctx, w)
+	return c.send(ctx, w, wire.StateRequest)
 }
 
 func (x *Exchange) take(o outcome) error {

@@ -48,6 +48,16 @@ func (c *conn) reuse(w *waiter) {
 	c.spare.Store(w)
 }
 
+// unbound takes the waiter off its connection, to wait for another one. The caller of its
+// request waits, and may not touch that before it has mu, which is held here.
+func (w *waiter) unbound() *waiter {
+	if !w.copied {
+		w.copied, w.request = true, bytes.Clone(w.request)
+	}
+	w.on = nil
+	return w
+}
+
 // settle gives the waiter its one outcome; the caller holds mu.
 func (s *Session) settle(w *waiter, o outcome) {
 	w.answered = true
