@@ -18,7 +18,14 @@ func (c *conn) sayGoodbye(limit time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-	err := c.ws.Write(ctx, wire.CloseRequest)
+	w := &waiter{}
+	if c.numbered {
+		c.s.mu.Lock()
+		c.s.numbers++
+		w.id = c.s.numbers
+		c.s.mu.Unlock()
+	}
+	err := c.send(ctx, w, wire.CloseRequest)
 	<-c.writing
 	if err != nil {
 		return false

@@ -45,8 +45,8 @@ func (c *conn) number(ctx context.Context, w *waiter) {
 func (c *conn) unnumber(buf *bytes.Buffer) error {
 	plain, id, _, err := wire.ParseNumbered(buf.Bytes())
 	if err != nil {
-		if typ, _ := wire.ReplyType(buf.Bytes()); refusal(typ, buf) != nil {
-			err = nil
+		if typ, plainErr := wire.ReplyType(buf.Bytes()); plainErr == nil && refusal(typ, buf) != nil {
+			return nil //nolint:nilerr // a refusal is no reply, and has no number
 		}
 		return err
 	}

@@ -99,6 +99,7 @@ var frames = map[session.Op]string{
 	session.OpReset: `{"type":"reset","data":{}}`,
 	session.OpStep:  `{"type":"step","data":{}}`,
 	session.OpState: `{"type":"state"}`,
+	session.OpTool:  `{"type":"mcp","data":{}}`,
 }
 
 func call(ctx context.Context, s *session.Session, op session.Op) error {

@@ -157,17 +157,15 @@ func (s *Session) awaitMark(ctx context.Context, c *conn, op Op) error {
 func (s *Session) mark(ctx context.Context, c *conn) error {
 	w := c.newMark()
 	s.mu.Lock()
-	open := c.cause == nil // else the request itself is taken care of
-	if open {
-		if c.marked == nil {
-			c.marked = make(chan struct{})
-		}
-		c.push(w)
+	if c.cause != nil {
+		s.mu.Unlock()
+		return nil //nolint:nilerr // the end of c takes care of the request itself
 	}
+	if c.marked == nil {
+		c.marked = make(chan struct{})
+	}
+	c.push(w)
 	s.mu.Unlock()
-	if !open {
-		return nil
-	}
 	return c.send(ctx, w, wire.StateRequest)
 }
 
