@@ -32,8 +32,8 @@ var (
 	ErrCleanupPending = errors.New("provider cleanup is pending")
 	// ErrUnknownSession: the server does not know the session that was made on it: it has
 	// ended it, was started anew, or another server answered. It is the cause of a
-	// *SessionLostError.
-	ErrUnknownSession = errors.New("server does not know the session")
+	// *SessionLostError, or of a *ConnectError where nothing was done in the session yet.
+	ErrUnknownSession = errors.New("server does not know the session: it has ended there, or the server was started anew, or another server behind the same address answered")
 	// ErrGone: the environment existed and does not any more. It is not retried.
 	ErrGone = errors.New("environment is gone")
 )
@@ -203,6 +203,8 @@ func (c *core) translate(op string, err error) error {
 		return &ReplyLostError{Op: op, URL: url, State: stateOf(applied.State), Cause: c.cause(applied.Cause)}
 	case errors.As(err, &lost):
 		return &SessionLostError{Op: op, URL: url, Sent: lost.Sent, Cause: c.cause(lost.Cause)}
+	case errors.Is(err, session.ErrUnknownSession):
+		return &ConnectError{Op: op, URL: url, Err: ErrUnknownSession}
 	case errors.As(err, &refused):
 		return serverError(op, url, refused.Frame)
 	case errors.As(err, &frame):

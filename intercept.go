@@ -43,7 +43,11 @@ var (
 // roundTrip makes the exchange and turns an error frame into an error.
 func (c *core) roundTrip(ctx context.Context, t *session.Turn, x *session.Exchange) error {
 	if err := c.sess.RoundTrip(ctx, t, x); err != nil {
-		return c.convert(x.Op.String(), err)
+		err = c.convert(x.Op.String(), err)
+		if lost, ok := errors.AsType[*ReplyLostError](err); ok && lost.State == nil {
+			lost.State = c.whereabouts(ctx, t)
+		}
+		return err
 	}
 	if x.Type != wire.TypeError {
 		return nil

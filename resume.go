@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/openenv-go/openenv/internal/session"
 )
 
 // WithManagedSession makes sessions over HTTP, and attaches their sockets to them: such
@@ -90,11 +92,14 @@ func (e *WrongReplicaError) Error() string {
 	return fmt.Sprintf("server %s answered for a session that server %s has made: requests are not bound to one replica", e.Answered, e.Made)
 }
 
+// Is says to package session that it is worth to ask again.
+func (e *WrongReplicaError) Is(target error) bool { return target == session.ErrOtherServer }
+
 // sameInstance checks that the server which answers for the session is the one that has
 // made it.
 func (c *core) sameInstance(answered string) error {
 	made := c.instance.Load()
-	if answered == "" || made == nil || c.sessionID() == "" || *made == answered {
+	if answered == "" || made == nil || *made == "" || *made == answered {
 		return nil
 	}
 	return &WrongReplicaError{Made: *made, Answered: answered}

@@ -140,6 +140,9 @@ func (c *core) rpcFailure(ctx context.Context, x *session.Exchange, err error) e
 		}
 		return &RPCError{Op: op, URL: c.rpcURL(), Code: answered.Code, Message: answered.Message, Data: data}
 	}
+	if elsewhere, ok := errors.AsType[*WrongReplicaError](err); ok { // which has done nothing
+		return &ConnectError{Op: op, URL: c.rpcURL(), Err: elsewhere}
+	}
 	failed, ok := errors.AsType[*ConnectError](err)
 	if ok && x.Op == session.OpTool && !x.Sent.IsZero() && failed.Status == 0 && !notSent(err) {
 		return &StepInDoubtError{Op: op, URL: failed.URL, Cause: failed.Err}
@@ -154,6 +157,9 @@ func notSent(err error) bool {
 }
 
 func (c *core) rpcURL() string { return c.baseURL() + "/mcp" }
+
+// createSession is the method by which a session is made on the server that answers.
+const createSession = "openenv/session/create"
 
 // manage makes the requests that make and end the session itself.
 func (c *core) manage(ctx context.Context, method string, params any) (json.RawMessage, error) {
@@ -173,11 +179,11 @@ func (c *core) post(ctx context.Context, op, method string, params any, x *sessi
 		return nil, err
 	}
 	x.Received = time.Now()
+	if method == createSession {
+		c.instance.Store(&got.instance)
+	}
 	if err := c.sameInstance(got.instance); err != nil {
 		return nil, &ConnectError{Op: op, URL: c.rpcURL(), Err: err}
-	}
-	if method == "openenv/session/create" {
-		c.instance.Store(&got.instance)
 	}
 	result, err := rpc.Response(got.body, id)
 	if _, answered := errors.AsType[*rpc.Error](err); err != nil && !answered {
