@@ -150,7 +150,7 @@ func walk(t *testing.T, visit func(name string)) {
 			return nil
 		case name == ".":
 			return nil
-		case slices.Contains([]string{".git", ".peer", "bin", "__pycache__"}, entry.Name()):
+		case slices.Contains([]string{".git", "node_modules", ".peer", "bin", "__pycache__"}, entry.Name()):
 			return fs.SkipDir
 		}
 		_, err = os.Stat(filepath.Join(name, "go.mod"))

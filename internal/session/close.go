@@ -109,16 +109,19 @@ func (s *Session) Close() (clean bool) {
 	}
 	s.mu.Unlock()
 
-	ctx, cancel := context.WithTimeout(context.Background(), max(2*s.cfg.CloseTimeout, 100*time.Millisecond))
+	limit := max(2*s.cfg.CloseTimeout, 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	_ = s.settleDrops(ctx) // a session with a socket on it does not end; the release is tried in any case
 	if err := s.releaseOrigin(ctx); err != nil {
 		s.cfg.Logger.Warn("the server's session could not be ended", "err", err)
 	}
+	late := time.NewTimer(limit) // of its own: a server that does not answer may have used up the other
+	defer late.Stop()
 	select {
 	case <-s.quiet():
 		return true
-	case <-ctx.Done():
+	case <-late.C:
 		return false
 	}
 }
