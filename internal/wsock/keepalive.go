@@ -18,6 +18,7 @@ type keepalive struct {
 	mu      sync.Mutex
 	timer   *time.Timer
 	pinged  time.Time // when the ping in question was sent; zero when none is out
+	reads   int64     // the lane's, when it was sent
 	stopped bool
 	running sync.WaitGroup
 }
@@ -35,7 +36,11 @@ func startKeepalive(l *lane, interval, timeout time.Duration, dead func(error)) 
 // arm schedules the next tick; the caller holds mu.
 func (k *keepalive) arm(d time.Duration) {
 	k.running.Add(1)
-	k.timer = time.AfterFunc(d, k.tick)
+	if k.timer == nil {
+		k.timer = time.AfterFunc(d, k.tick)
+		return
+	}
+	k.timer.Reset(d)
 }
 
 func (k *keepalive) tick() {
@@ -47,7 +52,7 @@ func (k *keepalive) tick() {
 	}
 	now := time.Now()
 	if !k.pinged.IsZero() && k.timeout > 0 {
-		alive := k.lane.lastRead.Load() >= k.pinged.UnixNano()
+		alive := k.lane.reads.Load() != k.reads
 		left := k.timeout - now.Sub(k.pinged)
 		if !alive && left <= 0 {
 			k.stopped = true
@@ -64,7 +69,7 @@ func (k *keepalive) tick() {
 		k.arm(wait)
 		return
 	}
-	k.pinged = now
+	k.pinged, k.reads = now, k.lane.reads.Load()
 	k.lane.sendPing()
 	if k.timeout > 0 {
 		k.arm(min(k.interval, k.timeout))

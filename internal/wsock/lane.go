@@ -6,7 +6,6 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 const (
@@ -25,15 +24,15 @@ var heldBuffers = sync.Pool{New: func() any {
 	return &b
 }}
 
-// lane stands between the WebSocket library and the network. It notes when bytes
+// lane stands between the WebSocket library and the network. It notes that bytes
 // arrive, and it slips control frames in between the frames that the library
 // writes, so that whoever wants one sent never waits for a write in progress.
 type lane struct {
 	rwc    io.ReadWriteCloser
 	masked bool // this end is the client
 
-	lastRead atomic.Int64 // UnixNano of the newest byte
-	pending  atomic.Bool  // a control frame waits to be written
+	reads   atomic.Int64 // how often bytes arrived
+	pending atomic.Bool  // a control frame waits to be written
 
 	// writing is a lock held across network writes. It is a channel so that a
 	// goroutine waiting for it is durably blocked in the sense of testing/synctest.
@@ -50,15 +49,13 @@ type lane struct {
 }
 
 func newLane(rwc io.ReadWriteCloser, client bool) *lane {
-	l := &lane{rwc: rwc, masked: client, writing: make(chan struct{}, 1)}
-	l.lastRead.Store(time.Now().UnixNano())
-	return l
+	return &lane{rwc: rwc, masked: client, writing: make(chan struct{}, 1)}
 }
 
 func (l *lane) Read(p []byte) (int, error) {
 	n, err := l.rwc.Read(p)
 	if n > 0 {
-		l.lastRead.Store(time.Now().UnixNano())
+		l.reads.Add(1)
 	}
 	if errors.Is(err, io.EOF) {
 		err = errEnded
