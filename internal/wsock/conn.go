@@ -154,9 +154,18 @@ func (h *hijackWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	h.lane = newLane(conn, false)
 	lc := &laneConn{Conn: conn, lane: h.lane}
-	brw.Writer.Reset(lc)
-	return lc, brw, nil
+	if brw.Reader.Buffered() > 0 { // a client that did not wait for the answer
+		brw.Writer.Reset(lc)
+		return lc, brw, nil
+	}
+	return lc, bufio.NewReadWriter(bufio.NewReaderSize(lc, bufferSize), bufio.NewWriterSize(lc, bufferSize)), nil
 }
+
+// bufferSize is what a server keeps for reading and for writing on each connection, as
+// long as it lives: net/http would leave it two buffers of 4 KiB. Most actions and
+// replies fit; the rest of a larger message is read into its own memory, and the lane
+// collects what is written.
+const bufferSize = 1 << 10
 
 // laneConn is a lane in the shape of a net.Conn.
 type laneConn struct {
