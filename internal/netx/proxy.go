@@ -53,6 +53,7 @@ func UpgradeTransport(base *http.Transport, policy ProxyFunc) http.RoundTripper 
 	t := base.Clone()
 	t.Proxy = nil
 	t.DisableKeepAlives = false
+	t.ReadBufferSize, t.WriteBufferSize = upgradeBuffer, upgradeBuffer
 	t.ForceAttemptHTTP2 = false
 	t.Protocols = new(http.Protocols)
 	t.Protocols.SetHTTP1(true)
@@ -79,6 +80,10 @@ func UpgradeTransport(base *http.Transport, policy ProxyFunc) http.RoundTripper 
 	}
 	return &upgrader{transport: t, policy: policy}
 }
+
+// upgradeBuffer is enough for the head of a request and of its answer. A connection has
+// its buffers for the upgrade alone.
+const upgradeBuffer = 1 << 10
 
 // attempt is one upgrade. It travels in the request's context, where the
 // transport's dial finds it.
