@@ -80,11 +80,18 @@ type typedObservation struct {
 
 func FuzzDecodeObservation(f *testing.F) {
 	seedReplies(f)
+	f.Add([]byte(`{"type":"observation","data":{"observation":{"a":"x"},"reward":-1.5,"done":false}}`))
 	f.Add([]byte(`{"data":{"observation":{"text":"x","n":[],"count":1,"exact":1.50,"scores":{"a":1e-7},"raw":{"b": 1},"pixels":"aGk=","next":{"n":null},"pair":[1,2],"visible":true}}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		checkObservation[map[string]any](t, b, wire.Float64)
 		checkObservation[map[string]any](t, b, wire.JSONNumber)
 		checkObservation[typedObservation](t, b, wire.Float64)
+
+		short, err := wire.DecodeObservation[map[string]any](b, wire.Float64)
+		long, longErr := wire.DecodeObservation[map[string]any](append([]byte(" "), b...), wire.Float64)
+		if (err == nil) != (longErr == nil) || !reflect.DeepEqual(short, long) {
+			t.Fatalf("two ways: %+v, %v and %+v, %v: %q", short, err, long, longErr, b)
+		}
 	})
 }
 

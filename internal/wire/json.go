@@ -97,7 +97,7 @@ func unmarshal(b []byte, v any, n Numbers) error {
 
 // maxPooled is the largest buffer kept for reuse: one screenshot must not pin
 // its size in memory for the rest of the process.
-const maxPooled = 1 << 20
+const maxPooled = 4 << 20
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 

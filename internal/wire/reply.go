@@ -63,6 +63,9 @@ type Observation[O any] struct {
 // DecodeObservation decodes an observation frame in one pass. O's own JSON rules
 // apply to the observation; a missing or null observation is an error.
 func DecodeObservation[O any](b []byte, n Numbers) (Observation[O], error) {
+	if o, ok := decodeUsual[O](b, n); ok {
+		return o, nil
+	}
 	var f observationFrame[O]
 	if err := unmarshal(b, &f, n); err != nil {
 		return Observation[O]{}, err

@@ -176,6 +176,44 @@ type whole struct{ raw string }
 
 func (w *whole) UnmarshalJSON(b []byte) error { w.raw = string(b); return nil }
 
+// A frame of the usual spelling takes a shorter way; a blank in front sends the same
+// frame the long way.
+func TestDecodeObservationOfTheUsualSpelling(t *testing.T) {
+	for _, frame := range []string{
+		`{"type":"observation","data":{"observation":{"a":1},"reward":1.0,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":null,"done":true}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":-0.25,"done":true}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":1e-7,"done":true}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":true,"done":true}}`,
+		`{"type":"observation","data":{"observation":{"a":",\"reward\":1,"},"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":{"reward":3,"done":false}},"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1,"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1}},"more":{"b":1,"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"observation":{"b":1},"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":1,"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":2,"done":false,"metadata":{"b":1}}}`,
+		`{"type":"observation","data":{"observation":{"a":1,"a":2},"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":null,"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation": null,"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":,"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1} {},"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":7,"reward":2,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":01,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":1.,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":Inf,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":-,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":0x1,"done":false}}`,
+		`{"type":"observation","data":{"observation":{"a":1},"reward":1` + strings.Repeat("0", 400) + `,"done":false}}`,
+	} {
+		got, err := wire.DecodeObservation[map[string]any]([]byte(frame), wire.Float64)
+		want, wantErr := wire.DecodeObservation[map[string]any]([]byte(" "+frame), wire.Float64)
+		if !reflect.DeepEqual(got, want) || (err == nil) != (wantErr == nil) {
+			t.Errorf("%s:\ngot  %+v, %v\nwant %+v, %v", frame, got, err, want, wantErr)
+		}
+	}
+}
+
 func TestDecodeIntoUserTypes(t *testing.T) {
 	type typed struct {
 		Name  string          `json:"name"`
