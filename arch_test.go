@@ -28,6 +28,7 @@ var layers = []struct {
 	{"internal/leak", nil},
 	{"internal/testenv", nil},
 	{"internal/tooljson", nil},
+	{"internal/plot", nil},
 	{"provider", nil},
 
 	{"internal/peerproc", []string{"internal/testenv"}},
@@ -36,6 +37,7 @@ var layers = []struct {
 	{".", []string{"internal/session", "internal/rpc", "internal/wire", "internal/netx", "internal/wsock", "provider"}},
 
 	{"envserver", upTo(".", "internal/tooljson")},
+	{"internal/load", upTo(".")},
 	{"rubric", upTo(".")},
 	{"rubric/*", upTo(".", "rubric")},
 	{"provider/providertest", upTo(".", "internal/leak")},

@@ -70,7 +70,7 @@ func newRoot(s *Streams) *cobra.Command {
 	root.SetVersionTemplate("oenv {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.PersistentFlags().BoolVar(&s.NoColor, "no-color", s.NoColor, "print without colours, as the variable NO_COLOR does")
-	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newTools(s), newCall(s), newMCP(s), newServe(s), newRun(s), newPs(s), newPrune(s), newInit(s), newExitCodes())
+	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newTools(s), newCall(s), newMCP(s), newServe(s), newRun(s), newPs(s), newPrune(s), newBench(s), newInit(s), newExitCodes())
 	return root
 }
 
