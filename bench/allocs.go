@@ -39,21 +39,21 @@ func measureAllocs(ctx context.Context) (Allocs, error) {
 	if err != nil {
 		return out, err
 	}
-	defer end(typed)
+	defer func() { _ = typed.Close() }()
 	futures, err := openenv.New(echo.Spec, url)
 	if err != nil {
 		return out, err
 	}
-	defer end(futures)
+	defer func() { _ = futures.Close() }()
 	raw, err := openenv.New(openenv.Generic, url)
 	if err != nil {
 		return out, err
 	}
-	defer end(raw)
+	defer func() { _ = raw.Close() }()
 
 	ctx, cancel := context.WithCancel(ctx) // a ctx that can end, as callers have
 	defer cancel()
-	action := echo.Action{Message: strings.Repeat("x", smallSize)}
+	action := echo.Action{Message: strings.Repeat("x", small)}
 	object := openenv.Object{"message": action.Message}
 	out.Typed, err = allocsPer(func() error { return blocking(ctx, typed, action) })
 	if err != nil {
@@ -66,9 +66,6 @@ func measureAllocs(ctx context.Context) (Allocs, error) {
 	out.Raw, err = allocsPer(func() error { _, err := raw.Step(ctx, object); return err })
 	return out, err
 }
-
-// end closes a client of a measurement that is over.
-func end(c openenv.Closer) { _ = c.Close() }
 
 // allocsPer is the mean over enough calls that what happens once does not count.
 func allocsPer(f func() error) (float64, error) {
@@ -122,7 +119,7 @@ func playSilentPeer(conn net.Conn) error {
 		"Sec-WebSocket-Accept: "+base64.StdEncoding.EncodeToString(sum[:])+"\r\n\r\n"); err != nil {
 		return err
 	}
-	body := `{"type":"observation","data":{"observation":{"metadata":{},"echoed":"` + strings.Repeat("x", smallSize) + `","length":100},"reward":10.0,"done":false}}`
+	body := `{"type":"observation","data":{"observation":{"metadata":{},"echoed":"` + strings.Repeat("x", small) + `","length":100},"reward":10.0,"done":false}}`
 	reply := append([]byte{0x81, 126, byte(len(body) >> 8), byte(len(body))}, body...)
 	head := make([]byte, 8)
 	for {

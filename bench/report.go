@@ -2,128 +2,112 @@ package main
 
 import (
 	"fmt"
-	"io"
+	"os"
+	"os/exec"
 	"runtime"
-	"slices"
 	"strings"
-	"text/tabwriter"
 )
 
 // Report is everything that a run found.
 type Report struct {
-	StepsPerSecond float64  `json:"steps_per_second"` // one session, 100 bytes, two processes
+	StepsPerSecond float64  `json:"steps_per_second"` // one session, 100 bytes, two processes, typed
+	Machine        string   `json:"machine"`
+	Command        string   `json:"command"`
+	Rounds         int      `json:"rounds"`
 	Figures        []Figure `json:"figures"`
 	Ratios         []Ratio  `json:"ratios"`
 	Allocs         Allocs   `json:"allocations_per_step"`
-	Go             string   `json:"go"`
-	CPUs           int      `json:"cpus"`
+	Tables         []Table  `json:"tables"`
+	charts         []chart
 }
 
-// Figure is the median time of one round trip and its quartiles, in microseconds.
+// Figure is the time of a step, all sessions together: the inverse of the throughput.
 type Figure struct {
-	Name   string  `json:"name"`
-	Bytes  int     `json:"bytes"`
-	Median float64 `json:"median_us"`
-	Q1     float64 `json:"q1_us"`
-	Q3     float64 `json:"q3_us"`
+	Client   string `json:"client"`
+	Server   string `json:"server"`
+	Sessions int    `json:"sessions"`
+	Bytes    int    `json:"bytes"`
+	US       spread `json:"us"`
 }
 
-// Ratio compares two contenders round by round: the median of the ratios.
+// Ratio compares two figures of the same rounds, or a figure with a limit.
 type Ratio struct {
-	What   string  `json:"what"`
-	Bytes  int     `json:"bytes"`
-	Median float64 `json:"median"`
-	Q1     float64 `json:"q1"`
-	Q3     float64 `json:"q3"`
-	Goal   string  `json:"goal"`
-	Met    bool    `json:"met"`
+	What  string `json:"what"`
+	Value spread `json:"value"`
+	Unit  string `json:"unit"` // × or another
+	Goal  string `json:"goal"`
+	Met   bool   `json:"met"`
 }
 
-// comparisons are the ratios reported; most says that less is better.
-var comparisons = []struct {
-	what, of, to string
-	goal         float64
-	most         bool
-}{
-	{"step ÷ bare echo, one process", stepOne, bareOne, 1.6, true},
-	{"step ÷ bare echo, two processes", stepTwo, bareTwo, 1.3, true},
-	{"await ÷ blocking", awaitOne, stepOne, 1.2, true},
-	{"start and await ÷ blocking", startOne, stepOne, 0, true},
-	{"raw map ÷ typed", rawOne, stepOne, 0, true},
-	{"Python pair ÷ Go pair, two processes", pyOnPy, stepTwo, 0, false},
-	{"Python client ÷ Go client, both on the Python server", pyOnPy, goOnPy, 0, false},
-	{"Python pair ÷ Python client on the Go server", pyOnPy, pyOnGo, 0, false},
+// Table is one experiment beside the matrix of steps.
+type Table struct {
+	Title   string     `json:"title"`
+	Command string     `json:"command"`
+	Note    string     `json:"note"`
+	Header  []string   `json:"header"`
+	Rows    [][]string `json:"rows"`
 }
 
-func newReport(cs []*contender, allocs Allocs) Report {
-	rep := Report{Allocs: allocs, Go: runtime.Version(), CPUs: runtime.NumCPU()}
-	for _, c := range cs {
-		q1, median, q3 := quartiles(c.us)
-		rep.Figures = append(rep.Figures, Figure{c.name, c.size, median, q1, q3})
-		if c.name == stepTwo && c.size == smallSize {
-			rep.StepsPerSecond = 1e6 / median
+func (t *Table) add(cells ...any) {
+	row := make([]string, len(cells))
+	for i, c := range cells {
+		switch v := c.(type) {
+		case spread:
+			row[i] = v.text()
+		case float64:
+			row[i] = number(v)
+		default:
+			row[i] = fmt.Sprint(c)
 		}
 	}
-	for _, size := range []int{smallSize, largeSize} {
-		for _, cmp := range comparisons {
-			of, to := find(cs, cmp.of, size), find(cs, cmp.to, size)
-			if of == nil || to == nil {
-				continue
-			}
-			r := Ratio{What: cmp.what, Bytes: size, Met: true}
-			ratios := make([]float64, len(of.us))
-			for i := range ratios {
-				ratios[i] = of.us[i] / to.us[i]
-			}
-			r.Q1, r.Median, r.Q3 = quartiles(ratios)
-			if cmp.goal > 0 {
-				r.Goal = fmt.Sprintf("≤ %.1f", cmp.goal)
-				r.Met = r.Median <= cmp.goal
-			}
-			rep.Ratios = append(rep.Ratios, r)
-		}
-	}
-	return rep
+	t.Rows = append(t.Rows, row)
 }
 
-func find(cs []*contender, name string, size int) *contender {
-	for _, c := range cs {
-		if c.name == name && c.size == size {
-			return c
-		}
-	}
-	return nil
+func (s spread) text() string {
+	return fmt.Sprintf("%s (%s – %s)", number(s.Median), number(s.Q1), number(s.Q3))
 }
 
-func quartiles(values []float64) (q1, median, q3 float64) {
-	v := slices.Sorted(slices.Values(values))
-	at := func(q float64) float64 { return v[int(q*float64(len(v)-1)+0.5)] }
-	return at(0.25), at(0.5), at(0.75)
+// number keeps three digits that count.
+func number(v float64) string {
+	switch {
+	case v >= 100 || v == float64(int(v)):
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10:
+		return fmt.Sprintf("%.1f", v)
+	}
+	return fmt.Sprintf("%.2f", v)
 }
 
-// text is the report for people.
-func (r Report) text() string {
-	var out strings.Builder
-	line := func(format string, args ...any) { _, _ = fmt.Fprintf(&out, format, args...) }
-	line("%s, %d CPUs; medians with quartiles, rounds interleaved\n\n", r.Go, r.CPUs)
-	var rows strings.Builder
-	row := func(format string, args ...any) { _, _ = fmt.Fprintf(&rows, format, args...) }
-	row("round trip\tbytes\tµs\tquartiles\n")
-	for _, f := range r.Figures {
-		row("%s\t%d\t%.1f\t%.1f – %.1f\n", f.Name, f.Bytes, f.Median, f.Q1, f.Q3)
-	}
-	row("\t\t\t\nratio\tbytes\t×\tquartiles\tgoal\n")
-	for _, x := range r.Ratios {
-		goal := x.Goal
-		if goal != "" && !x.Met {
-			goal += "  missed"
+// atMost and atLeast judge a value by its median.
+func atMost(what string, v spread, limit float64, unit string) Ratio {
+	return Ratio{What: what, Value: v, Unit: unit, Goal: fmt.Sprintf("≤ %v %s", limit, unit), Met: v.Median <= limit}
+}
+
+func atLeast(what string, v spread, limit float64, unit string) Ratio {
+	return Ratio{What: what, Value: v, Unit: unit, Goal: fmt.Sprintf("≥ %v %s", limit, unit), Met: v.Median >= limit}
+}
+
+// machine describes what the figures belong to.
+func machine(python string) string {
+	parts := []string{fmt.Sprintf("%d × %s", runtime.NumCPU(), cpuModel()), runtime.GOOS + "/" + runtime.GOARCH, runtime.Version()}
+	if python != "" {
+		script := "import sys, importlib.metadata as m; print('Python', sys.version.split()[0] + ', openenv', m.version('openenv') + ', websockets', m.version('websockets') + ', uvicorn', m.version('uvicorn'))"
+		if out, err := exec.Command(python, "-c", script).Output(); err == nil {
+			parts = append(parts, strings.TrimSpace(string(out)))
 		}
-		row("%s\t%d\t%.2f\t%.2f – %.2f\t%s\n", x.What, x.Bytes, x.Median, x.Q1, x.Q3, goal)
 	}
-	tw := tabwriter.NewWriter(&out, 0, 4, 2, ' ', 0)
-	_, _ = io.WriteString(tw, rows.String()) // to memory
-	_ = tw.Flush()
-	line("\nallocations of a step on the client alone: typed %.1f (goal ≤ 12), await %.1f, raw map %.1f (goal ≤ 25)\n",
-		r.Allocs.Typed, r.Allocs.Await, r.Allocs.Raw)
-	return out.String()
+	return strings.Join(parts, "; ")
+}
+
+func cpuModel() string {
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return "CPU"
+	}
+	for line := range strings.Lines(string(text)) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return "CPU"
 }

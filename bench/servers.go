@@ -1,27 +1,21 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
+	"encoding/binary"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
+	"strconv"
 	"time"
 
 	"github.com/coder/websocket"
-
-	"github.com/openenv-go/openenv/envs/echo"
-	"github.com/openenv-go/openenv/envserver"
 )
 
-// addresses are where the two servers of a process listen.
+// addresses are where the servers of one process listen.
 type addresses struct {
-	Bare string `json:"bare"` // echoes every message, with the WebSocket library alone
-	Env  string `json:"env"`  // the echo environment
+	WS  string `json:"ws"`  // answers each message with the reply that ?size= asks for, with the WebSocket library alone
+	TCP string `json:"tcp"` // the same over TCP
+	Env string `json:"env"` // the environment
 }
 
 type servers struct {
@@ -29,48 +23,57 @@ type servers struct {
 	close func()
 }
 
-// startServers serves both in this process.
+// mostSessions is more than one group of contenders opens, and a storm.
+const mostSessions = 8192
+
+// startServers serves all of them in this process.
 func startServers() (*servers, error) {
-	env, err := envserver.New(echo.Spec, echo.New, envserver.WithMaxSessions(1024))
+	env, err := newServer(mostSessions)
 	if err != nil {
 		return nil, err
 	}
-	bare, err := listen(http.HandlerFunc(bareEcho))
-	if err != nil {
-		return nil, err
+	var ls []net.Listener
+	closeListeners := func() {
+		for _, l := range ls {
+			l.Close()
+		}
 	}
-	served, err := listen(env)
-	if err != nil {
-		bare.Close()
-		return nil, err
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			closeListeners()
+			return nil, err
+		}
+		ls = append(ls, l)
 	}
-	return &servers{addresses{bare.url(), served.url()}, func() {
+	bare := &http.Server{Handler: http.HandlerFunc(answerWS), ReadHeaderTimeout: time.Minute}
+	served := &http.Server{Handler: env, ReadHeaderTimeout: time.Minute}
+	go func() { _ = bare.Serve(ls[0]) }()   // ends with Close
+	go answerTCP(ls[1])                     // ends with the listener
+	go func() { _ = served.Serve(ls[2]) }() // ends with Close
+	at := addresses{WS: "http://" + ls[0].Addr().String(), TCP: ls[1].Addr().String(), Env: "http://" + ls[2].Addr().String()}
+	return &servers{at, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = env.Shutdown(ctx)
 		bare.Close()
 		served.Close()
+		closeListeners()
 	}}, nil
 }
 
-type listening struct {
-	*http.Server
-	l net.Listener
-}
-
-func (l listening) url() string { return "http://" + l.l.Addr().String() }
-
-func listen(h http.Handler) (listening, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// answerWS reads a message and writes the reply, for as long as the client stays.
+func answerWS(w http.ResponseWriter, r *http.Request) {
+	size, err := strconv.Atoi(r.URL.Query().Get("size"))
 	if err != nil {
-		return listening{}, err
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
 	}
-	hs := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
-	go func() { _ = hs.Serve(l) }() // ends with Close
-	return listening{hs, l}, nil
-}
-
-func bareEcho(w http.ResponseWriter, r *http.Request) {
+	reply, err := replyFrame(size)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
 	ws, err := websocket.Accept(w, r, nil)
 	if err != nil {
 		return
@@ -78,65 +81,46 @@ func bareEcho(w http.ResponseWriter, r *http.Request) {
 	defer ws.CloseNow()
 	ws.SetReadLimit(-1)
 	for {
-		_, msg, err := ws.Read(context.Background())
+		if _, _, err := ws.Read(context.Background()); err != nil {
+			return
+		}
+		if err := ws.Write(context.Background(), websocket.MessageText, reply); err != nil {
+			return
+		}
+	}
+}
+
+// answerTCP does the same on connections whose first four bytes are the size.
+func answerTCP(l net.Listener) {
+	for {
+		conn, err := l.Accept()
 		if err != nil {
 			return
 		}
-		if err := ws.Write(context.Background(), websocket.MessageText, msg); err != nil {
-			return
+		go func() {
+			defer conn.Close()
+			_ = answerConn(conn) // ends when the client leaves
+		}()
+	}
+}
+
+func answerConn(conn net.Conn) error {
+	var size [4]byte
+	if _, err := conn.Read(size[:]); err != nil {
+		return err
+	}
+	body, err := replyFrame(int(binary.BigEndian.Uint32(size[:])))
+	if err != nil {
+		return err
+	}
+	reply := append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)
+	var buf []byte
+	for {
+		if buf, err = readSized(conn, buf); err != nil {
+			return err
+		}
+		if _, err := conn.Write(reply); err != nil {
+			return err
 		}
 	}
-}
-
-const childCommand = "serve-child"
-
-// serveChild is the second process: it prints its addresses and serves until its
-// standard input ends.
-func serveChild() error {
-	s, err := startServers()
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	if err := json.NewEncoder(os.Stdout).Encode(s.addresses); err != nil {
-		return err
-	}
-	buf := make([]byte, 1)
-	_, _ = os.Stdin.Read(buf) // the parent is gone
-	return nil
-}
-
-type child struct {
-	addresses
-	stop func()
-}
-
-func startChild(ctx context.Context) (*child, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, self, childCommand)
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	c := &child{stop: func() { in.Close(); _ = cmd.Wait() }}
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	if err == nil {
-		err = json.Unmarshal(line, &c.addresses)
-	}
-	if err != nil {
-		c.stop()
-		return nil, errors.Join(fmt.Errorf("second process: %w", err))
-	}
-	return c, nil
 }
