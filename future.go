@@ -105,7 +105,7 @@ func (f *Future[T]) Start(ctx context.Context) *Future[T] {
 	}
 	closed := func() { f.settle(*new(T), f.core.convert(f.op.String(), session.ErrClosed)) }
 	forget := context.AfterFunc(t.Base(), closed) // though a function of the user goes on
-	if !f.core.sess.Go(func() { defer forget(); _, _ = f.execute(ctx, t) }) {
+	if !f.core.sess.Go(func() { defer forget(); growStack(); _, _ = f.execute(ctx, t) }) {
 		t.Finish()
 		closed()
 	}
