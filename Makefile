@@ -5,6 +5,7 @@ GO           ?= go
 PYTHON       ?= python3
 FUZZTIME     ?= 20s
 SOAK         ?= 10m
+HOLD         ?= 10m
 TEST_TIMEOUT ?= 20m
 
 STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
@@ -17,7 +18,7 @@ PEER := .peer
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build the command: bin/oenv
@@ -47,12 +48,25 @@ test: need-cc ## all tests with the race detector; installs the Python peer
 	@$(MAKE) --no-print-directory peer || [ "$$CI" != true ]
 	@$(MAKE) --no-print-directory node || [ "$$CI" != true ]
 	@$(MAKE) --no-print-directory engine || [ "$$CI" != true ]
-	$(GO) test -count=1 -run Allocations ./bench ./envserver
+	$(GO) test -count=1 -run 'Allocations|Ratios' ./bench ./envserver
 	$(GO) run $(GOTESTSUM) --format pkgname -- -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: bench
-bench: peer ## ratios of one run: a step, the bare echo, the Python pair
-	$(GO) run ./bench --python $(PEER)/bin/python
+bench: peer build ## steps against their floors and the Python package, in a few minutes
+	$(GO) run ./bench -oenv bin/oenv -python $(PEER)/bin/python
+
+.PHONY: bench-full
+bench-full: peer build ## all sizes and experiments, an hour; writes docs/performance.md
+	$(GO) run ./bench -oenv bin/oenv -python $(PEER)/bin/python -full -out docs/performance.md
+
+# Both need 20,000 descriptors (ulimit -n).
+.PHONY: scale
+scale: build ## 16,384 sessions at once, judged
+	$(GO) run ./bench scale -oenv bin/oenv
+
+.PHONY: hold
+hold: build ## 16,384 sessions held for HOLD (10m), judged
+	$(GO) run ./bench hold -oenv bin/oenv -for $(HOLD)
 
 # Bounded: SOAK=30s tries it out.
 .PHONY: soak

@@ -2,6 +2,7 @@
 // package, in one run on one machine, and reports ratios.
 //
 //	go run ./bench -oenv bin/oenv -python .peer/bin/python            # a few minutes, to standard output
+//	go run ./bench -part replay …                                     # a part of it
 //	go run ./bench -full -out docs/performance.md …                   # everything, and the page
 //	go run ./bench scale -oenv bin/oenv                               # 16,384 sessions, judged
 //	go run ./bench hold -oenv bin/oenv -for 10m                       # the same, held
@@ -50,6 +51,7 @@ type config struct {
 	out    string
 	json   bool
 	hold   time.Duration
+	part   string
 }
 
 func command(ctx context.Context, args []string) error {
@@ -66,6 +68,7 @@ func command(ctx context.Context, args []string) error {
 	f.StringVar(&cfg.oenv, "oenv", "bin/oenv", "the command, as make build makes it")
 	f.StringVar(&cfg.out, "out", "", "write the page there, and its charts into a folder of its name")
 	f.BoolVar(&cfg.json, "json", false, "print one JSON document")
+	f.StringVar(&cfg.part, "part", "", "only this: memory, steps, starting, storm, replay or scale")
 	f.DurationVar(&cfg.hold, "for", 10*time.Minute, "hold: how long")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -116,11 +119,6 @@ func (c config) groups() []group {
 
 func (b *bench) run(ctx context.Context) error {
 	b.report = Report{Machine: machine(b.cfg.python), Rounds: b.cfg.rounds, Command: "go run ./bench " + strings.Join(os.Args[1:], " ")}
-	// What is to be exact or alone comes before anything runs in this process.
-	var err error
-	if b.report.Allocs, err = measureAllocs(ctx); err != nil {
-		return err
-	}
 	stop, err := b.startAll(ctx)
 	if err != nil {
 		return err
@@ -137,6 +135,9 @@ func (b *bench) run(ctx context.Context) error {
 		{"replay", b.measureReplay},
 		{"scale", b.measureScale},
 	} {
+		if b.cfg.part != "" && b.cfg.part != part.name {
+			continue
+		}
 		begin := time.Now()
 		if err := part.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
@@ -148,7 +149,10 @@ func (b *bench) run(ctx context.Context) error {
 }
 
 // measureSteps measures the matrix.
-func (b *bench) measureSteps(ctx context.Context) error {
+func (b *bench) measureSteps(ctx context.Context) (err error) {
+	if b.report.Allocs, err = measureAllocs(ctx); err != nil {
+		return err
+	}
 	for _, g := range b.cfg.groups() {
 		if err := b.measure(ctx, g); err != nil {
 			return err

@@ -65,7 +65,7 @@ func (b *bench) page(folder string) []byte {
 		}
 	}
 	line("\n## Time of a step\n")
-	line("Microseconds, all sessions of a client together: a million by the throughput. `go run ./bench`, part steps.\n" +
+	line("Microseconds, all sessions of a client together: a million by the throughput. `go run ./bench -part steps`.\n" +
 		"\"Python, step a coroutine\" is the Python server with an environment whose step is `async`, which it runs\nwithout a thread.")
 	b.matrix(&w)
 	line("\nAllocations of a step on the client alone, 100 B: typed %.1f, await %.1f, raw map %.1f\n(`go test -run Allocations ./bench`).", r.Allocs.Typed, r.Allocs.Await, r.Allocs.Raw)

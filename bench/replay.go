@@ -19,7 +19,7 @@ const pipelined = 64
 func (b *bench) measureReplay(ctx context.Context) error {
 	t := Table{
 		Title:   "Replay of known actions",
-		Command: "go run ./bench (replay)",
+		Command: "go run ./bench -part replay",
 		Header:  []string{"server", "added latency", "closed loop, steps/s", "pipelined, steps/s", "ratio"},
 		Note:    fmt.Sprintf("One session, 100 B, WithPipelining(%d); steps are futures that are started in order. The Python server is unmodified.", pipelined),
 	}

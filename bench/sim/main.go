@@ -29,7 +29,7 @@ func main() {
 // them with its clients, and 4 GiB for sessions.
 var measured = Node{
 	Cores: 2, Memory: 4 << 30, Descriptors: 20000,
-	SessionCPU: 260 * time.Microsecond, StepCPU: 25 * time.Microsecond, SessionSize: 25 << 10,
+	SessionCPU: 260 * time.Microsecond, StepCPU: 10 * time.Microsecond, SessionSize: 25 << 10,
 }
 
 func run(args []string, out io.Writer) error {
