@@ -239,28 +239,36 @@ func (s *simulation) arrive() {
 	s.push(event{at: s.now + s.length(), what: departure, replica: i, life: r.life})
 }
 
-// place finds a replica with room, and how many were asked; -1 is none.
+// place finds a replica with room, and how many were asked; -1 is none. Those that are
+// drained are known to go, and not asked.
 func (s *simulation) place() (found, tries int) {
-	var candidates []int // those that are drained are known to go, and not asked
-	for i, r := range s.replicas {
-		if !r.draining {
-			candidates = append(candidates, i)
+	first := s.rng.IntN(len(s.replicas)) // ties, and the order of random, begin anywhere
+	found = -1
+	for n := range s.replicas {
+		i := (first + n) % len(s.replicas)
+		r := &s.replicas[i]
+		if r.draining {
+			continue
+		}
+		tries++
+		switch {
+		case s.Policy == Fewest:
+			if found < 0 || r.open < s.replicas[found].open {
+				found = i
+			}
+		case r.open < s.Capacity:
+			return i, tries
+		case s.Policy == Alone:
+			return -1, tries
 		}
 	}
-	s.rng.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
-	switch s.Policy {
-	case Fewest:
-		slices.SortStableFunc(candidates, func(i, j int) int { return s.replicas[i].open - s.replicas[j].open })
-	case Alone:
-		candidates = candidates[:1]
-	case Random:
+	if s.Policy != Fewest || found < 0 {
+		return -1, tries
 	}
-	for n, i := range candidates {
-		if s.replicas[i].open < s.Capacity {
-			return i, n + 1
-		}
+	if s.replicas[found].open < s.Capacity {
+		return found, 1
 	}
-	return -1, len(candidates)
+	return -1, tries
 }
 
 // length is that of one episode, in seconds.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func simulate(t *testing.T, p Params) Result {
 func cluster(replicas, capacity int, load float64) Params {
 	return Params{
 		Replicas: replicas, Capacity: capacity, Rate: load / 10, Episode: 10 * time.Second,
-		Shape: Exponential, Policy: Fewest, Warmup: 5 * time.Minute, Duration: 3 * time.Hour, Seed: 7,
+		Shape: Exponential, Policy: Fewest, Warmup: 5 * time.Minute, Duration: 10 * time.Hour, Seed: 7,
 	}
 }
 
@@ -161,5 +162,22 @@ func TestCommand(t *testing.T) {
 	}
 	if err := run([]string{"-replicas", "-1"}, &out); err == nil {
 		t.Error("-1 replicas were simulated")
+	}
+}
+
+// The page quotes the command's output.
+func TestScalingPageHasTheTables(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scaling.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run(nil, &out); err != nil {
+		t.Fatal(err)
+	}
+	for table := range strings.SplitSeq(strings.TrimSpace(out.String()), "\n\n") {
+		if !strings.Contains(string(page), table) {
+			t.Errorf("docs/scaling.md lacks:\n%s", table)
+		}
 	}
 }

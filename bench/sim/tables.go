@@ -44,7 +44,7 @@ func nodeTable(b *strings.Builder) {
 func base() Params {
 	return Params{
 		Replicas: 4, Capacity: 1000, Rate: 63, Episode: time.Minute, Shape: Exponential, Policy: Fewest,
-		Warmup: 10 * time.Minute, Duration: time.Hour, Seed: 1,
+		Warmup: 5 * time.Minute, Duration: 20 * time.Minute, Seed: 1,
 	}
 }
 
