@@ -48,7 +48,7 @@ test: need-cc ## all tests with the race detector; installs the Python peer
 	@$(MAKE) --no-print-directory peer || [ "$$CI" != true ]
 	@$(MAKE) --no-print-directory node || [ "$$CI" != true ]
 	@$(MAKE) --no-print-directory engine || [ "$$CI" != true ]
-	$(GO) test -count=1 -run 'Allocations|Ratios' ./bench ./envserver
+	$(GO) test -count=1 -run 'Allocations|Ratios|Tables' ./bench/... ./envserver
 	$(GO) run $(GOTESTSUM) --format pkgname -- -race -shuffle=on -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: bench

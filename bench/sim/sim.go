@@ -1,7 +1,6 @@
 package main
 
 import (
-	"container/heap"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -99,19 +98,6 @@ const (
 	drainEnds
 )
 
-type events []event
-
-func (q events) Len() int           { return len(q) }
-func (q events) Less(i, j int) bool { return q[i].at < q[j].at }
-func (q events) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *events) Push(e any)        { *q = append(*q, e.(event)) } //nolint:forcetypeassert // this package's own
-func (q *events) Pop() any {
-	last := len(*q) - 1
-	e := (*q)[last]
-	*q = (*q)[:last]
-	return e
-}
-
 // replica is one server.
 type replica struct {
 	open     int
@@ -123,7 +109,7 @@ type replica struct {
 type simulation struct {
 	Params
 	rng      *rand.Rand
-	queue    events
+	queue    queue
 	replicas []replica
 	now      float64
 	result   Result
@@ -139,14 +125,14 @@ func Simulate(p Params) (Result, error) {
 	}
 	s := &simulation{Params: p, rng: rand.New(rand.NewPCG(p.Seed, 1)), replicas: make([]replica, p.Replicas)}
 	end := (p.Warmup + p.Duration).Seconds()
-	s.push(event{at: s.rng.ExpFloat64() / p.Rate, what: arrival})
+	s.queue.push(event{at: s.rng.ExpFloat64() / p.Rate, what: arrival})
 	if p.Drain > 0 {
 		begin := p.Warmup.Seconds() + p.Duration.Seconds()/2
-		s.push(event{at: begin, what: drainBegins})
-		s.push(event{at: begin + p.Grace.Seconds(), what: drainEnds})
+		s.queue.push(event{at: begin, what: drainBegins})
+		s.queue.push(event{at: begin + p.Grace.Seconds(), what: drainEnds})
 	}
-	for len(s.queue) > 0 {
-		e := heap.Pop(&s.queue).(event) //nolint:forcetypeassert // this package's own
+	for {
+		e := s.queue.pop() // there is always a next arrival
 		if e.at > end {
 			break
 		}
@@ -159,8 +145,6 @@ func Simulate(p Params) (Result, error) {
 	s.result.Tries = float64(s.tries) / float64(max(1, s.result.Arrived))
 	return s.result, nil
 }
-
-func (s *simulation) push(e event) { heap.Push(&s.queue, e) }
 
 // advance counts what was open until at.
 func (s *simulation) advance(at float64) {
@@ -182,7 +166,7 @@ func (s *simulation) handle(e event) {
 	switch e.what {
 	case arrival:
 		s.arrive()
-		s.push(event{at: s.now + s.rng.ExpFloat64()/s.Rate, what: arrival})
+		s.queue.push(event{at: s.now + s.rng.ExpFloat64()/s.Rate, what: arrival})
 	case departure:
 		r := &s.replicas[e.replica]
 		if r.life != e.life {
@@ -236,7 +220,7 @@ func (s *simulation) arrive() {
 	if counted {
 		s.result.Peak = max(s.result.Peak, r.open)
 	}
-	s.push(event{at: s.now + s.length(), what: departure, replica: i, life: r.life})
+	s.queue.push(event{at: s.now + s.length(), what: departure, replica: i, life: r.life})
 }
 
 // place finds a replica with room, and how many were asked; -1 is none. Those that are

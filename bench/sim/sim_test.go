@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -165,8 +166,30 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// The page quotes the command's output.
+func TestQueueGivesTheEarliest(t *testing.T) {
+	var q queue
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		q.push(event{at: float64(rng.IntN(100))})
+		if rng.IntN(3) == 0 {
+			q.pop()
+		}
+	}
+	for last := 0.0; len(q) > 0; {
+		e := q.pop()
+		if e.at < last {
+			t.Fatalf("%v after %v", e.at, last)
+		}
+		last = e.at
+	}
+}
+
+// The page quotes the command's output. make test runs this once without the race
+// detector.
 func TestScalingPageHasTheTables(t *testing.T) {
+	if raceDetector {
+		t.Skip("the simulation is too slow under the race detector")
+	}
 	page, err := os.ReadFile("../../docs/scaling.md")
 	if err != nil {
 		t.Fatal(err)
