@@ -53,6 +53,8 @@ var layers = []struct {
 	{"internal/clientsuite", []string{".", "openenvtest", "internal/leak", "internal/testenv"}},
 	{"envs/internal/*", []string{"…"}},
 	{"envs/*", []string{"…", "envs/*"}}, // envs/catalog lists the others
+	{"rollout/record", upTo(".")},
+	{"rollout/stats", upTo(".", "rollout/record")},
 	{"rollout", []string{"…"}},
 	{"rollout/*", []string{"…", "rollout/*"}},
 

@@ -1,0 +1,107 @@
+package rollout
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/openenv-go/openenv"
+	"github.com/openenv-go/openenv/rollout/record"
+)
+
+// Defaults of a run.
+const (
+	DefaultMaxAttempts = 5
+	DefaultPatience    = time.Minute
+)
+
+// Config is a run.
+type Config struct {
+	Episodes int
+	Sessions int // at once; 0 is 1
+	Seed     int64
+	Limits   record.Limits
+	Reset    openenv.Object // what every reset is given besides the seed
+
+	// Options are those of the clients.
+	Options []openenv.Option
+
+	// MaxAttempts is how often an episode is tried whose sessions are lost. Then it is
+	// on file as lost, and a resumed run tries it again. 0 is DefaultMaxAttempts.
+	MaxAttempts int
+	// Patience is how long the run waits when no server can be reached. 0 is
+	// DefaultPatience. A server that is full is waited for without a limit.
+	Patience time.Duration
+
+	// Out is the record's file; empty: there is none. Without Resume it must not
+	// exist. With Resume, the whole episodes in it are not played again, and a file of
+	// another run is a *record.IdentityError.
+	Out    string
+	Resume bool
+	// ObservationLimit is the size in bytes over which an observation is stored in a
+	// file of its own; 0 is record.DefaultObservationLimit, below 0 none is.
+	ObservationLimit int
+
+	// Logger is told of lost attempts and of servers that go and come; nil: nobody is.
+	Logger *slog.Logger
+}
+
+// complete checks a config and fills in what it leaves open.
+func (c Config) complete() (Config, error) {
+	switch {
+	case c.Episodes < 1:
+		return c, fmt.Errorf("number of episodes %d is below 1", c.Episodes)
+	case c.Sessions < 0:
+		return c, fmt.Errorf("number of sessions %d is negative", c.Sessions)
+	case c.MaxAttempts < 0:
+		return c, fmt.Errorf("number of attempts %d is negative", c.MaxAttempts)
+	case c.Patience < 0:
+		return c, fmt.Errorf("patience %v is negative", c.Patience)
+	case c.Resume && c.Out == "":
+		return c, errors.New("resume without a file to go on with")
+	}
+	if _, given := c.Reset["seed"]; given {
+		return c, errors.New("reset parameter seed is the run's to give")
+	}
+	if err := c.Limits.Check(); err != nil {
+		return c, err
+	}
+	c.Sessions = min(max(c.Sessions, 1), c.Episodes)
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = DefaultMaxAttempts
+	}
+	if c.Patience == 0 {
+		c.Patience = DefaultPatience
+	}
+	if c.ObservationLimit == 0 {
+		c.ObservationLimit = record.DefaultObservationLimit
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// identity is what makes this run itself.
+func (c *Config) identity(policy, schema string) (*record.Identity, error) {
+	id := &record.Identity{Schema: schema, Policy: policy, Seed: c.Seed, Limits: c.Limits}
+	if len(c.Reset) > 0 {
+		encoded, err := json.Marshal(c.Reset)
+		if err != nil {
+			return nil, fmt.Errorf("reset parameters: %w", err)
+		}
+		id.Reset = encoded
+	}
+	return id, nil
+}
+
+// params are the parameters of a reset.
+func (c *Config) params(seed int64) []openenv.ResetParam {
+	params := []openenv.ResetParam{openenv.Seed(seed)}
+	for key, value := range c.Reset {
+		params = append(params, openenv.Param(key, value))
+	}
+	return params
+}
