@@ -48,6 +48,12 @@ func (r *runner[A, O, S]) play(ctx context.Context, l *lease[A, O, S], t *task) 
 	if err != nil {
 		out.judge(ctx, limited, err)
 	}
+	if out.ending == record.EnvError {
+		// A server that shuts down answers a step with an error, too, and is gone then.
+		if _, gone := l.client.State(limited); gone != nil && infrastructure(gone) {
+			out.ending, out.err, out.broken = record.Lost, gone, true
+		}
+	}
 	return out
 }
 

@@ -30,8 +30,14 @@ import (
 
 // Action is what the player does.
 type Action struct {
-	Action string `json:"action" jsonschema:"hit for another card, or stick"`
+	Action Choice `json:"action" jsonschema:"hit for another card, or stick"`
 }
+
+// Choice is hit or stick.
+type Choice string
+
+// ChoiceSchema is the JSON Schema of a Choice, for envserver.WithSchema.
+const ChoiceSchema = `{"type": "string", "enum": ["hit", "stick"]}`
 
 // Observation is what the player knows.
 type Observation struct {
@@ -96,7 +102,7 @@ func (e *Env) Step(_ context.Context, a Action) (openenv.StepResult[Observation]
 	if err := e.episode.Ready(); err != nil {
 		return openenv.StepResult[Observation]{}, err
 	}
-	if err := episode.OneOf("action", a.Action, hit, stick); err != nil {
+	if err := episode.OneOf("action", string(a.Action), hit, stick); err != nil {
 		return openenv.StepResult[Observation]{}, err
 	}
 	reward, done := 0.0, true

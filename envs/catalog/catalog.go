@@ -10,6 +10,7 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/openenv-go/openenv"
@@ -35,11 +36,13 @@ type Entry struct {
 // All returns the environments in the order of their names. The slice is the caller's.
 func All() []Entry {
 	return []Entry{
-		entry(blackjack.Spec, blackjack.New, "Card game against a dealer: hit or stick, nearer to 21 wins"),
+		entry(blackjack.Spec, blackjack.New, "Card game against a dealer: hit or stick, nearer to 21 wins",
+			envserver.WithSchema[blackjack.Choice](blackjack.ChoiceSchema)),
 		entry(connectfour.Spec, connectfour.New, "Four in a row against a random, greedy or minimax opponent"),
 		entry(echo.Spec, echo.New, "Answers with the message it was sent; the smallest environment"),
 		entry(files.Spec, files.New, "Tools over a directory of its own: list, read, write, search"),
-		entry(gridworld.Spec, gridworld.New, "Walk from a start to a goal, between walls and around pits"),
+		entry(gridworld.Spec, gridworld.New, "Walk from a start to a goal, between walls and around pits",
+			envserver.WithSchema[gridworld.Move](gridworld.MoveSchema)),
 		entry(wait.Spec, wait.New, "Steps that take as long as their action says; measures servers"),
 		entry(wordle.Spec, wordle.New, "Guess a secret word of five letters in six attempts"),
 	}
@@ -59,10 +62,10 @@ func Find(name string) (Entry, error) {
 }
 
 func entry[A, O, S any, E envserver.Environment[A, O, S]](
-	spec openenv.Spec[A, O, S], build func(context.Context) (E, error), description string,
+	spec openenv.Spec[A, O, S], build func(context.Context) (E, error), description string, own ...envserver.Option,
 ) Entry {
 	return Entry{Name: spec.Name, Description: description, New: func(opts ...envserver.Option) (*envserver.Server, error) {
 		named := envserver.WithMetadata(openenv.Metadata{Name: spec.Name, Description: description})
-		return envserver.New(spec, build, append([]envserver.Option{named}, opts...)...)
+		return envserver.New(spec, build, slices.Concat([]envserver.Option{named}, own, opts)...)
 	}}
 }

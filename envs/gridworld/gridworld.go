@@ -27,8 +27,14 @@ import (
 
 // Action is one move.
 type Action struct {
-	Move string `json:"move" jsonschema:"where to go: up, down, left or right"`
+	Move Move `json:"move" jsonschema:"where to go: up, down, left or right"`
 }
+
+// Move is up, down, left or right.
+type Move string
+
+// MoveSchema is the JSON Schema of a Move, for envserver.WithSchema.
+const MoveSchema = `{"type": "string", "enum": ["up", "down", "left", "right"]}`
 
 // Position is a cell of the grid.
 type Position struct {
@@ -122,10 +128,10 @@ func (e *Env) Step(ctx context.Context, a Action) (openenv.StepResult[Observatio
 	if err := e.episode.Ready(); err != nil {
 		return res, err
 	}
-	if err := episode.OneOf("move", a.Move, moves...); err != nil {
+	if err := episode.OneOf("move", string(a.Move), moves...); err != nil {
 		return res, err
 	}
-	to, moved := e.grid.move(e.at, a.Move)
+	to, moved := e.grid.move(e.at, string(a.Move))
 	left := e.maxSteps - e.episode.State().StepCount - 1
 	res.Observation = e.observe(to, left, !moved)
 	reward, err := e.reward.Score(ctx, a, res.Observation)

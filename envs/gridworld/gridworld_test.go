@@ -17,7 +17,7 @@ import (
 
 // zigzag tries all directions in turn: it ends somewhere, or runs out of steps.
 func zigzag(n int, _ gridworld.Observation) gridworld.Action {
-	return gridworld.Action{Move: []string{"right", "down", "left", "down", "right", "up"}[n%6]}
+	return gridworld.Action{Move: []gridworld.Move{"right", "down", "left", "down", "right", "up"}[n%6]}
 }
 
 func TestSeeds(t *testing.T) {
@@ -44,7 +44,7 @@ func TestSolvedFromTheMap(t *testing.T) {
 			if n == 0 {
 				plan = findPath(seen)
 			}
-			return gridworld.Action{Move: plan[n]}
+			return gridworld.Action{Move: gridworld.Move(plan[n])}
 		}, openenv.Seed(seed), openenv.Param("width", 8), openenv.Param("height", 6))
 		state, err := env.State(t.Context())
 		if err != nil {
@@ -129,7 +129,7 @@ func TestRewards(t *testing.T) {
 			if _, err := env.Reset(t.Context(), envserver.ResetParams{Extra: openenv.Object{"max_steps": 10}}); err != nil {
 				t.Fatal(err)
 			}
-			res, err := env.Onto(tt.rows...).Step(t.Context(), gridworld.Action{Move: tt.move})
+			res, err := env.Onto(tt.rows...).Step(t.Context(), gridworld.Action{Move: gridworld.Move(tt.move)})
 			if err != nil {
 				t.Fatal(err)
 			}
