@@ -33,6 +33,10 @@ func Embedded(servers ...*envserver.Server) Target {
 	return t
 }
 
+// Starts reports that the first server of the target is started, and so can be started
+// again: its client does, when it is closed and then connected.
+func (t Target) Starts() bool { return len(t.urls) == 0 && len(t.providers) > 0 }
+
 // Open makes a client for each server, and starts those that are to be started. Whoever
 // called it closes the clients, which stops those servers. When it fails nothing is left
 // running.
