@@ -56,6 +56,7 @@ func newRoot(s *Streams) *cobra.Command {
   oenv mcp http://localhost:8000             offer its tools to any MCP host
   oenv serve gridworld                       an environment that ships, on port 8000
   oenv run registry.example.com/echo:1.2     an environment from an image, until Ctrl-C
+  oenv rollout gridworld --out run.jsonl     many episodes at once, on file
   oenv init maze                             the beginning of a new environment`,
 		Version:       version(),
 		SilenceUsage:  true, // an error is one line; the usage is one --help away
@@ -70,7 +71,8 @@ func newRoot(s *Streams) *cobra.Command {
 	root.SetVersionTemplate("oenv {{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
 	root.PersistentFlags().BoolVar(&s.NoColor, "no-color", s.NoColor, "print without colours, as the variable NO_COLOR does")
-	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newTools(s), newCall(s), newMCP(s), newServe(s), newRun(s), newPs(s), newPrune(s), newBench(s), newInit(s), newExitCodes())
+	root.AddCommand(newDemo(s), newInspect(s), newPlay(s), newTools(s), newCall(s), newMCP(s), newServe(s), newRun(s), newPs(s), newPrune(s), newBench(s), newInit(s),
+		newRollout(s), newStats(s), newShow(s), newReplay(s), newCheck(s), newRecord(s), newStandIn(s), newExitCodes())
 	return root
 }
 

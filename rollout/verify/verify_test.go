@@ -120,19 +120,19 @@ func target(t *testing.T, f *faults) rollout.Target {
 func TestDeterminism(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		faults faults
+		faults *faults
 		fails  map[verify.Property]string // and what the difference says
 	}{
-		{"as it should be", faults{}, nil},
-		{"ignores the seed", faults{ignoresSeed: true}, map[verify.Property]string{verify.SameSeed: "step 1: observation.n is", verify.Neighbours: "", verify.Restart: ""}},
-		{"is always the same", faults{constant: true}, map[verify.Property]string{verify.OtherSeed: "8 other seeds gave the same episode"}},
-		{"shares a generator", faults{sharesRandom: true}, map[verify.Property]string{verify.Neighbours: "observation.n is"}},
-		{"keeps its state over a reset", faults{keepsState: true}, map[verify.Property]string{verify.SameSeed: "step 0: observation.n is"}},
-		{"changes with a restart", faults{oncePerLife: true}, map[verify.Property]string{verify.Restart: "step 0: observation.n is"}},
+		{"as it should be", &faults{}, nil},
+		{"ignores the seed", &faults{ignoresSeed: true}, map[verify.Property]string{verify.SameSeed: "step 1: observation.n is", verify.Neighbours: "", verify.Restart: ""}},
+		{"is always the same", &faults{constant: true}, map[verify.Property]string{verify.OtherSeed: "8 other seeds gave the same episode"}},
+		{"shares a generator", &faults{sharesRandom: true}, map[verify.Property]string{verify.Neighbours: "observation.n is"}},
+		{"keeps its state over a reset", &faults{keepsState: true}, map[verify.Property]string{verify.SameSeed: "step 0: observation.n is"}},
+		{"changes with a restart", &faults{oncePerLife: true}, map[verify.Property]string{verify.Restart: "step 0: observation.n is"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			leak.Check(t)
-			findings, err := verify.Determinism(t.Context(), target(t, &tt.faults), verify.DeterminismConfig{Seed: 3})
+			findings, err := verify.Determinism(t.Context(), target(t, tt.faults), verify.DeterminismConfig{Seed: 3})
 			if err != nil || len(findings) != 4 {
 				t.Fatalf("%+v, %v", findings, err)
 			}
@@ -222,12 +222,12 @@ func TestReplayComparesValues(t *testing.T) {
 	leak.Check(t)
 	frame := func(s string) []byte { return []byte(s) }
 	for _, tt := range []struct{ name, reply, want string }{
-		{"the same", `{"type":"observation","data":{"observation":{"items":["a","b"],"n":0},"reward":null,"done":false}}`, ""},
-		{"another writing", `{"type":"observation","data":{"done":false,"observation":{"n":0.0,"items":["a","b"]}}}`, ""},
-		{"a key more", `{"type":"observation","data":{"observation":{"items":["a","b"],"n":0,"x":1},"done":false}}`, "observation.x is (absent), was 1"},
-		{"a key less", `{"type":"observation","data":{"observation":{"items":["a","b"]},"done":false}}`, "observation.n is 0, was (absent)"},
-		{"a longer list", `{"type":"observation","data":{"observation":{"items":["a","b","c"],"n":0},"done":false}}`, `observation.items[2] is (absent), was "c"`},
-		{"another type", `{"type":"observation","data":{"observation":{"items":"a","n":0},"done":false}}`, `observation.items is ["a","b"], was "a"`},
+		{"the same", `{"type":"observation","data":{"observation":{"items":["a","b"],"n":0,"metadata":{}},"reward":null,"done":false}}`, ""},
+		{"another writing", `{"type":"observation","data":{"done":false,"observation":{"n":0.0,"metadata":{},"items":["a","b"]}}}`, ""},
+		{"a key more", `{"type":"observation","data":{"observation":{"items":["a","b"],"n":0,"x":1,"metadata":{}},"done":false}}`, "observation.x is (absent), was 1"},
+		{"a key less", `{"type":"observation","data":{"observation":{"items":["a","b"],"metadata":{}},"done":false}}`, "observation.n is 0, was (absent)"},
+		{"a longer list", `{"type":"observation","data":{"observation":{"items":["a","b","c"],"n":0,"metadata":{}},"done":false}}`, `observation.items[2] is (absent), was "c"`},
+		{"another type", `{"type":"observation","data":{"observation":{"items":"a","n":0,"metadata":{}},"done":false}}`, `observation.items is ["a","b"], was "a"`},
 		{"an error then", `{"type":"error","data":{"code":"EXECUTION_ERROR","message":"no"}}`, "error is (absent), was EXECUTION_ERROR"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
