@@ -55,7 +55,7 @@ func launch(cmd *exec.Cmd) (*launched, error) {
 	case <-time.After(patience):
 	}
 	if at := strings.Index(s.line, "http://"); at >= 0 {
-		s.url = strings.TrimRight(strings.FieldsFunc(s.line[at:], func(r rune) bool { return r == '"' || r == '\n' })[0], " ")
+		s.url = strings.FieldsFunc(s.line[at:], func(r rune) bool { return r == '"' || r == '\n' || r == ' ' })[0]
 		return s, nil
 	}
 	s.kill()
@@ -121,11 +121,30 @@ func serving(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd, err := serveCommand(env, args[1:]...)
 	ts.Check(err)
+	beside(ts, args[0], cmd)
+}
+
+// launching runs any command of oenv that prints a URL and stays, as serving does:
+// launching VAR COMMAND ARGS….
+func launching(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: launching variable command args...")
+	}
+	oenv, err := exec.LookPath("oenv")
+	ts.Check(err)
+	cmd := exec.Command(oenv, args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = []string{"GORACE=" + noExitDelay}
+	beside(ts, args[0], cmd)
+}
+
+// beside runs a command beside the script and puts its URL into a variable.
+func beside(ts *testscript.TestScript, name string, cmd *exec.Cmd) {
 	s, err := launch(cmd)
 	ts.Check(err)
 	ts.Defer(s.kill)
-	ts.Value(launchedKey{}).(map[string]*launched)[args[0]] = s
-	ts.Setenv(args[0], s.url)
+	ts.Value(launchedKey{}).(map[string]*launched)[name] = s
+	ts.Setenv(name, s.url)
 }
 
 // ending ends such a server by SIGTERM and gives what it wrote to stdout and stderr:

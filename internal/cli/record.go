@@ -76,9 +76,9 @@ func (l *listening) serve(ctx context.Context, command, what string, h endable) 
 
 func (l *listening) announce(what, url string) error {
 	if l.json {
-		return json.NewEncoder(l.streams.Out).Encode(map[string]any{"source": what, "url": url})
+		return json.NewEncoder(l.streams.Out).Encode(map[string]any{"url": url, "what": what})
 	}
-	_, err := fmt.Fprintf(l.streams.Out, "%s on %s\n", what, url)
+	_, err := fmt.Fprintf(l.streams.Out, "serving on %s (%s)\n", url, what)
 	return err
 }
 

@@ -67,7 +67,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		UpdateScripts:       *update,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits": exits, "serving": serving, "ending": ending,
+			"exits": exits, "serving": serving, "launching": launching, "ending": ending,
 		},
 		Setup: func(env *testscript.Env) error {
 			env.Values[launchedKey{}] = map[string]*launched{}
