@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,40 +49,35 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// complete checks a config and fills in what it leaves open.
-func (c Config) complete() (Config, error) {
+// check refuses what cannot be played.
+func (c *Config) check() error {
 	switch {
 	case c.Episodes < 1:
-		return c, fmt.Errorf("number of episodes %d is below 1", c.Episodes)
+		return fmt.Errorf("number of episodes %d is below 1", c.Episodes)
 	case c.Sessions < 0:
-		return c, fmt.Errorf("number of sessions %d is negative", c.Sessions)
+		return fmt.Errorf("number of sessions %d is negative", c.Sessions)
 	case c.MaxAttempts < 0:
-		return c, fmt.Errorf("number of attempts %d is negative", c.MaxAttempts)
+		return fmt.Errorf("number of attempts %d is negative", c.MaxAttempts)
 	case c.Patience < 0:
-		return c, fmt.Errorf("patience %v is negative", c.Patience)
+		return fmt.Errorf("patience %v is negative", c.Patience)
 	case c.Resume && c.Out == "":
-		return c, errors.New("resume without a file to go on with")
+		return errors.New("resume without a file to go on with")
 	}
 	if _, given := c.Reset["seed"]; given {
-		return c, errors.New("reset parameter seed is the run's to give")
+		return errors.New("reset parameter seed is the run's to give")
 	}
-	if err := c.Limits.Check(); err != nil {
-		return c, err
-	}
+	return c.Limits.Check()
+}
+
+// fill sets what is left open.
+func (c *Config) fill() {
 	c.Sessions = min(max(c.Sessions, 1), c.Episodes)
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = DefaultMaxAttempts
-	}
-	if c.Patience == 0 {
-		c.Patience = DefaultPatience
-	}
-	if c.ObservationLimit == 0 {
-		c.ObservationLimit = record.DefaultObservationLimit
-	}
+	c.MaxAttempts = cmp.Or(c.MaxAttempts, DefaultMaxAttempts)
+	c.Patience = cmp.Or(c.Patience, DefaultPatience)
+	c.ObservationLimit = cmp.Or(c.ObservationLimit, record.DefaultObservationLimit)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return c, nil
 }
 
 // identity is what makes this run itself.

@@ -73,7 +73,7 @@ var (
 
 func newFleet[A, O, S any](servers []*server[A, O, S], cfg *Config) *fleet[A, O, S] {
 	f := &fleet[A, O, S]{servers: servers, patience: cfg.Patience, logger: cfg.Logger, changed: make(chan struct{})}
-	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.ctx, f.cancel = context.WithCancel(context.Background()) //nolint:gosec // G118: close calls it
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, s := range servers {

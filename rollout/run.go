@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,14 +48,14 @@ func Run[A, O, S any](ctx context.Context, spec openenv.Spec[A, O, S], target Ta
 }
 
 func begin[A, O, S any](ctx context.Context, spec openenv.Spec[A, O, S], target Target, policy Policy[A, O], cfg Config) (*Rollout, error) {
-	cfg, err := cfg.complete()
-	if err != nil {
+	if err := cfg.check(); err != nil {
 		return nil, err
 	}
+	cfg.fill()
 	if policy == nil {
 		return nil, errors.New("policy is missing")
 	}
-	opts := append(cfg.Options[:len(cfg.Options):len(cfg.Options)], openenv.WithInterceptor(takeDown))
+	opts := slices.Concat(cfg.Options, []openenv.Option{openenv.WithInterceptor(takeDown)})
 	clients, err := Open(ctx, spec, target, opts...)
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (r *Rollout) Episodes() iter.Seq2[*record.Episode, error] {
 // a policy or a file that failed, or servers that could not be reached. Lost episodes
 // are none: see the summary's endings.
 func (r *Rollout) Wait() (stats.Summary, error) {
-	for range r.results { //nolint:revive // what nobody takes is on file
+	for range r.results { // what nobody takes is on file
 	}
 	<-r.done
 	r.mu.Lock()

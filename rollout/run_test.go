@@ -140,14 +140,14 @@ func TestEndings(t *testing.T) {
 		{"lowest return", reward("-0.5", 9), record.Limits{MinReturn: &low}, record.Truncated, record.LimitReturn, 2, -1, ""},
 		{"no reward", reward("null", 2), record.Limits{}, record.Terminated, "", 2, 0, ""},
 		{"true is one", reward("true", 2), record.Limits{}, record.Terminated, "", 2, 2, ""},
-		{"time", func(p *openenvtest.Peer, n int) {
+		{"time", func(p *openenvtest.Peer, _ int) {
 			time.Sleep(3 * time.Second)
 			p.Observation(`{}`)
 		}, record.Limits{Time: 10 * time.Second}, record.Truncated, record.LimitTime, 3, 0, ""},
-		{"an error", func(p *openenvtest.Peer, n int) { p.Error("EXECUTION_ERROR", "boom") }, record.Limits{}, record.EnvError, "", 0, 0, "EXECUTION_ERROR: boom"},
-		{"a reply of no use", func(p *openenvtest.Peer, n int) { p.Observation(`null`) }, record.Limits{}, record.EnvError, "", 0, 0, "observation is missing or null"},
-		{"lost", func(p *openenvtest.Peer, n int) { p.Abort() }, record.Limits{}, record.Lost, "", 0, 0, "session lost"},
-		{"no answer", func(p *openenvtest.Peer, n int) { p.Silence() }, record.Limits{}, record.Lost, "", 0, 0, "no reply within the message timeout"},
+		{"an error", func(p *openenvtest.Peer, _ int) { p.Error("EXECUTION_ERROR", "boom") }, record.Limits{}, record.EnvError, "", 0, 0, "EXECUTION_ERROR: boom"},
+		{"a reply of no use", func(p *openenvtest.Peer, _ int) { p.Observation(`null`) }, record.Limits{}, record.EnvError, "", 0, 0, "observation is missing or null"},
+		{"lost", func(p *openenvtest.Peer, _ int) { p.Abort() }, record.Limits{}, record.Lost, "", 0, 0, "session lost"},
+		{"no answer", func(p *openenvtest.Peer, _ int) { p.Silence() }, record.Limits{}, record.Lost, "", 0, 0, "no reply within the message timeout"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			path := out(t)
@@ -270,7 +270,10 @@ func TestLeavingTheLoop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range run.Episodes() {
+	for _, err := range run.Episodes() {
+		if err != nil {
+			t.Error(err)
+		}
 		break
 	}
 	if p := run.Progress(); p.Episodes == 0 || p.Total != 10_000 {

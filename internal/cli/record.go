@@ -55,7 +55,7 @@ func (l *listening) serve(ctx context.Context, command, what string, h endable) 
 	if !ok {
 		return fmt.Errorf("%s: %v is no TCP address", command, listener.Addr())
 	}
-	host, _, _ := net.SplitHostPort(l.listen) //nolint:errcheck // it was split above
+	host, _, _ := net.SplitHostPort(l.listen) // it was split above
 	if err := l.announce(what, serverURL(host, tcp.Port)); err != nil {
 		return errors.Join(err, listener.Close())
 	}

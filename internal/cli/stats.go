@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -102,7 +103,7 @@ func (s *Streams) statsTable(w *bytes.Buffer, rows []fileStats) {
 	t := table{header: []string{"FILE", "EPISODES", "MEAN", "STD", "MIN", "MEDIAN", "MAX", "STEPS", "ENDINGS"}, limits: []int{40, 9, 10, 10, 10, 10, 10, 10, 0}}
 	for _, r := range rows {
 		d := r.Returns
-		t.add(r.File, fmt.Sprint(r.Episodes), number(d.Mean), number(d.Std), number(d.Min), number(d.Median), number(d.Max), fmt.Sprint(r.Steps), endingsText(r.Endings))
+		t.add(r.File, strconv.Itoa(r.Episodes), number(d.Mean), number(d.Std), number(d.Min), number(d.Median), number(d.Max), strconv.Itoa(r.Steps), endingsText(r.Endings))
 	}
 	t.print(w, s.width(), func(text string) string { return s.paint(bold, text) })
 }
@@ -114,7 +115,7 @@ func (s *Streams) summary(w *bytes.Buffer, sum stats.Summary) {
 	line := func(label, text string) {
 		fmt.Fprintf(w, "%s%s\n", s.paint(bold, fmt.Sprintf("%-11s", label)), text)
 	}
-	text := fmt.Sprint(sum.Episodes)
+	text := strconv.Itoa(sum.Episodes)
 	if endings := endingsText(sum.Endings); endings != "" {
 		text += ": " + endings
 	}

@@ -18,7 +18,7 @@ func Replay(file *record.File) Raw {
 	p := &replay{actions: map[int][]json.RawMessage{}, seeds: map[int]int64{}}
 	hash := sha256.New()
 	for _, e := range file.Episodes {
-		fmt.Fprintln(hash, e.Index, len(e.Exchanges))
+		hash.Write(fmt.Appendln(nil, e.Index, len(e.Exchanges)))
 		actions := []json.RawMessage{}
 		for i := range e.Exchanges {
 			if x := &e.Exchanges[i]; x.Op == "step" {
@@ -29,7 +29,7 @@ func Replay(file *record.File) Raw {
 		p.actions[e.Index] = actions
 		if e.Seed != nil {
 			p.seeds[e.Index] = *e.Seed
-			fmt.Fprintln(hash, *e.Seed)
+			hash.Write(fmt.Appendln(nil, *e.Seed))
 		}
 	}
 	p.name = "replay:" + hex.EncodeToString(hash.Sum(nil)[:8])

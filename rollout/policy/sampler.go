@@ -97,7 +97,7 @@ func (d *draw) value(schema any, depth int) (any, error) {
 
 // object makes a value of a schema that says something.
 func (d *draw) object(s map[string]any, depth int) (any, error) {
-	s, err := d.flatten(s, depth)
+	s, err := d.flatten(s)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (d *draw) simplest(branches []any) any {
 const hops = 64
 
 // flatten resolves a reference and puts the parts of allOf together.
-func (d *draw) flatten(s map[string]any, depth int) (map[string]any, error) {
+func (d *draw) flatten(s map[string]any) (map[string]any, error) {
 	for range hops {
 		switch ref, refers := s["$ref"].(string); {
 		case refers:
@@ -174,7 +174,7 @@ func (d *draw) flatten(s map[string]any, depth int) (map[string]any, error) {
 			delete(rest, "allOf")
 			for _, part := range parts {
 				if p, ok := part.(map[string]any); ok {
-					flat, err := d.flatten(p, depth)
+					flat, err := d.flatten(p)
 					if err != nil {
 						return nil, err
 					}
@@ -194,7 +194,7 @@ func (d *draw) resolve(ref string) (map[string]any, error) {
 		return nil, fmt.Errorf("reference %q leaves the schema", ref)
 	}
 	at := d.root
-	for _, part := range strings.Split(strings.TrimPrefix(path, "/"), "/") {
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		if part == "" {
 			continue
 		}
@@ -257,7 +257,7 @@ func (d *draw) kind(s map[string]any, depth int) string {
 		{"string", "pattern minLength maxLength format"},
 		{"number", "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf"},
 	} {
-		for _, key := range strings.Fields(hint.keys) {
+		for key := range strings.FieldsSeq(hint.keys) {
 			if _, ok := s[key]; ok {
 				return hint.kind
 			}

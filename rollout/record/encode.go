@@ -40,7 +40,7 @@ func (l *line) text(name, v string) {
 func (l *line) string(v string) {
 	quoted, err := jsontext.AppendQuote(nil, v)
 	if err != nil { // invalid UTF-8, in an error's text say
-		quoted, _ = jsontext.AppendQuote(nil, string(bytes.ToValidUTF8([]byte(v), []byte("\uFFFD")))) //nolint:errcheck // valid now
+		quoted, _ = jsontext.AppendQuote(nil, string(bytes.ToValidUTF8([]byte(v), []byte("\uFFFD")))) // valid now
 	}
 	l.Write(quoted)
 }

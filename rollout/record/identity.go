@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -146,7 +147,7 @@ func (i Identity) Differences(other Identity) []string {
 	}
 	compare("schema", i.Schema, other.Schema)
 	compare("policy", i.Policy, other.Policy)
-	compare("seed", fmt.Sprint(i.Seed), fmt.Sprint(other.Seed))
+	compare("seed", strconv.FormatInt(i.Seed, 10), strconv.FormatInt(other.Seed, 10))
 	compare("limit of steps", limitText(i.Limits.Steps), limitText(other.Limits.Steps))
 	compare("limit of time", limitText(i.Limits.Time), limitText(other.Limits.Time))
 	compare("lowest return", boundText(i.Limits.MinReturn), boundText(other.Limits.MinReturn))

@@ -34,7 +34,7 @@ func Lines(path string) iter.Seq2[Line, error] {
 			yield(Line{}, err)
 			return
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }() // it was only read
 		for l, err := range scan(path, f) {
 			if !yield(l.Line, err) || err != nil {
 				return

@@ -64,7 +64,7 @@ func (b *takenBody) Read(p []byte) (int, error) {
 	switch {
 	case len(b.x.Body) > mostBody:
 		b.over, b.x.Body = true, nil
-	case err == io.EOF: //nolint:errorlint // as io.Reader has it
+	case err == io.EOF: // as io.Reader has it
 		b.over = true
 		b.r.failed(b.r.out.WriteHTTP(b.x))
 	}

@@ -322,8 +322,10 @@ func TestStandInNamesWhatItExpected(t *testing.T) {
 		}
 		got := string(frame)
 		var refused struct {
-			Type string
-			Data struct{ Code, Message string }
+			Type string `json:"type"`
+			Data struct {
+				Message string `json:"message"`
+			} `json:"data"`
 		}
 		if err := json.Unmarshal(frame, &refused); err != nil {
 			t.Fatal(err)

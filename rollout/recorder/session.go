@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,7 +27,7 @@ const (
 )
 
 // hopByHop are the headers of an upgrade that are not the client's to the server.
-var hopByHop = []string{"Connection", "Upgrade", "Host", "Sec-Websocket-Key", "Sec-Websocket-Version", "Sec-Websocket-Extensions", "Sec-Websocket-Protocol"}
+var hopByHop = []string{"Connection", "Upgrade", "Host", "Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Extensions", "Sec-WebSocket-Protocol"}
 
 // session forwards one socket. The server is asked first, so that the client gets the
 // answer that the server gives to its upgrade.
@@ -36,12 +37,12 @@ func (r *Recorder) session(w http.ResponseWriter, req *http.Request, number int)
 		header.Del(name)
 	}
 	var protocols []string
-	for _, value := range req.Header.Values("Sec-Websocket-Protocol") {
+	for _, value := range req.Header.Values("Sec-WebSocket-Protocol") {
 		for name := range strings.SplitSeq(value, ",") {
 			protocols = append(protocols, strings.TrimSpace(name))
 		}
 	}
-	server, answer, err := websocket.Dial(req.Context(), r.target(req).String(), &websocket.DialOptions{
+	server, answer, err := websocket.Dial(req.Context(), r.target(req).String(), &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
 		HTTPClient: r.dialer, HTTPHeader: header, Subprotocols: protocols, CompressionMode: websocket.CompressionDisabled,
 	})
 	if err != nil {
@@ -102,8 +103,7 @@ func (r *Recorder) pass(client, server *websocket.Conn, t *talk) *record.Closed 
 	pumps.Go(func() { keepAlive(ctx, client, server) })
 	first := <-ends
 	closed := &record.Closed{By: first.by, Code: noClose}
-	var told websocket.CloseError
-	if errors.As(first.err, &told) {
+	if told, ok := errors.AsType[websocket.CloseError](first.err); ok {
 		closed.Code, closed.Reason = int(told.Code), told.Reason
 		_ = first.other.Close(told.Code, told.Reason) // it may be gone, too
 	} else {
@@ -111,7 +111,7 @@ func (r *Recorder) pass(client, server *websocket.Conn, t *talk) *record.Closed 
 	}
 	cancel()
 	pumps.Wait()
-	t.delays = append(t.delaysOut, t.delaysIn...)
+	t.delays = slices.Concat(t.delaysOut, t.delaysIn)
 	return closed
 }
 
@@ -194,10 +194,21 @@ type message struct {
 func (t *talk) asked(typ websocket.MessageType, frame []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if x := record.NewExchange(frame, nil); x.Op != wire.TypeClose {
+	if !isClose(frame) {
 		t.waiting = append(t.waiting, len(t.said))
 	}
 	t.said = append(t.said, message{request: frame, binaryReq: typ == websocket.MessageBinary})
+}
+
+// isClose reports a close frame, which is short. A long frame is not read here: it would
+// be held up by that.
+func isClose(frame []byte) bool {
+	const short = 256
+	if len(frame) > short {
+		return false
+	}
+	x := record.NewExchange(frame, nil)
+	return x.Op == wire.TypeClose
 }
 
 // answered takes a reply: to the oldest request, or to none. A refusal of the session is

@@ -13,6 +13,7 @@
 package stats
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -132,9 +133,7 @@ func (c *Collector) MeanReturn() float64 {
 // Endings counts the episodes by how they ended. The map is the caller's.
 func (c *Collector) Endings() map[record.Ending]int {
 	out := make(map[record.Ending]int, len(c.endings))
-	for ending, n := range c.endings {
-		out[ending] = n
-	}
+	maps.Copy(out, c.endings)
 	return out
 }
 
@@ -150,9 +149,7 @@ func (c *Collector) Summary() Summary {
 		Returns: Describe(c.returns), Lengths: Describe(c.lengths), Latency: c.latency.latency(),
 		Seconds: c.last.Sub(c.first).Seconds(),
 	}
-	for limit, n := range c.limits {
-		s.Limits[limit] = n
-	}
+	maps.Copy(s.Limits, c.limits)
 	if s.Seconds > 0 {
 		s.StepsPerSecond = float64(s.Steps) / s.Seconds
 	}

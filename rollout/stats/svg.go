@@ -3,6 +3,7 @@ package stats
 import (
 	"encoding/xml"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -28,7 +29,7 @@ func SVG(bins []Bin, title string) string {
 		count := most * part / 2
 		y := float64(svgHeight-svgBottom) - plotHeight*float64(count)/float64(most)
 		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%.1f" y2="%.1[3]f" stroke="#ddd"/>`+"\n", svgLeft, svgWidth-svgRight, y)
-		text(&b, svgLeft-8, y+4, "end", fmt.Sprint(count))
+		text(&b, svgLeft-8, y+4, "end", strconv.Itoa(count))
 	}
 	for i, bin := range bins {
 		width := plotWidth / float64(len(bins))

@@ -80,8 +80,8 @@ func decode(raw []byte) any {
 // sameJSON reports that two texts are the same JSON value: the order of keys, space and
 // the writing of a number make no difference.
 func sameJSON(a, b []byte) bool {
-	_, _, _, same := diffJSON("", decode(a), decode(b))
-	return same
+	where, _, _, same := diffJSON("value", decode(a), decode(b))
+	return same && where == ""
 }
 
 // diffJSON finds the first difference, in the order of the keys.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/openenv-go/openenv"
 	"github.com/openenv-go/openenv/rollout"
@@ -30,7 +31,7 @@ type ReplayReport struct {
 // the target or the record; a divergence is none.
 func Replay(ctx context.Context, file *record.File, target rollout.Target, opts ...openenv.Option) (*ReplayReport, error) {
 	report := &ReplayReport{Divergences: []Divergence{}}
-	opts = append(opts[:len(opts):len(opts)], openenv.WithPipelining(pipeline))
+	opts = append(slices.Clip(opts), openenv.WithPipelining(pipeline))
 	err := withClient(ctx, target, opts, func(c *client) error {
 		for _, e := range file.Episodes {
 			if e.Ending != "" && !e.Ending.Whole() {
