@@ -123,7 +123,7 @@ func playToEnd(target, path string) error {
 }
 
 func killedRun(path string) rollout.Config {
-	return rollout.Config{Episodes: 400, Sessions: 8, Seed: 2, Limits: record.Limits{Steps: 10}, Out: path}
+	return rollout.Config{Episodes: 250, Sessions: 8, Seed: 2, Limits: record.Limits{Steps: 10}, Out: path}
 }
 
 // A runner that is killed leaves whole lines. Who goes on plays what is missing, and

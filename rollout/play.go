@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/openenv-go/openenv"
+	"github.com/openenv-go/openenv/internal/wire"
 	"github.com/openenv-go/openenv/rollout/record"
 )
 
@@ -89,9 +90,8 @@ func (r *runner[A, O, S]) episode(ctx context.Context, c *openenv.Client[A, O, S
 		case err != nil:
 			return out.policyFailed(ctx, "act", err)
 		}
-		before := len(out.tape.exchanges)
 		if res, err = c.Step(ctx, action); err != nil {
-			if len(out.tape.exchanges) == before && !infrastructure(err) && ctx.Err() == nil {
+			if bad := r.encodes(action); bad != nil {
 				out.fatal = fmt.Errorf("policy %s: %w", r.policy.Name(), err) // it was never sent
 			}
 			return err
@@ -100,6 +100,20 @@ func (r *runner[A, O, S]) episode(ctx context.Context, c *openenv.Client[A, O, S
 		r.stepped()
 		out.add(res.Reward)
 	}
+}
+
+// encodes tells an action that cannot be sent from a step that failed.
+func (r *runner[A, O, S]) encodes(action A) error {
+	value := any(action)
+	if r.spec.EncodeAction != nil {
+		var err error
+		if value, err = r.spec.EncodeAction(action); err != nil {
+			return err
+		}
+	}
+	buf := wire.GetBuffer()
+	defer wire.PutBuffer(buf)
+	return wire.AppendFrame(buf, wire.TypeStep, value)
 }
 
 func (o *outcome) add(reward *float64) {

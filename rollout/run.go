@@ -64,7 +64,7 @@ func begin[A, O, S any](ctx context.Context, spec openenv.Spec[A, O, S], target 
 	for i, c := range clients {
 		servers[i] = &server[A, O, S]{root: c, url: c.BaseURL(), owned: i >= len(target.urls)}
 	}
-	r := &runner[A, O, S]{policy: policy, cfg: cfg}
+	r := &runner[A, O, S]{spec: spec, policy: policy, cfg: cfg}
 	if err := r.prepare(ctx, servers); err != nil {
 		return nil, errors.Join(err, closeAll(clients))
 	}

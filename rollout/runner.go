@@ -13,6 +13,7 @@ import (
 
 // runner plays the episodes of a run.
 type runner[A, O, S any] struct {
+	spec   openenv.Spec[A, O, S]
 	policy Policy[A, O]
 	cfg    Config
 	schema openenv.Schema

@@ -1,9 +1,9 @@
 """The published Python package's clients against a server of the echo environment.
 
-    python client.py http://127.0.0.1:8000 http://127.0.0.1:8001
+    python client.py http://127.0.0.1:8000 http://127.0.0.1:8001 [SCENARIO...]
 
-The first server takes at least 64 sessions, the second one. Each scenario prints one
-line of JSON: {"scenario": name, "result": …}, or "error" with a traceback in place of
+The first server takes at least 64 sessions, the second one. Each scenario, all of them
+without a name, prints one line of JSON: {"scenario": name, "result": …}, or "error" with a traceback in place of
 the result. Exit status 1 means that a scenario failed, 2 bad arguments.
 """
 
@@ -170,9 +170,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("url")
     parser.add_argument("solo_url")
+    parser.add_argument("scenarios", nargs="*")
     args = parser.parse_args()
     status = 0
     for scenario in SCENARIOS:
+        if args.scenarios and scenario.__name__ not in args.scenarios:
+            continue
         line = {"scenario": scenario.__name__}
         try:
             result = scenario(args.url, args.solo_url)

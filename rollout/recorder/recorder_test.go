@@ -96,7 +96,8 @@ func frames(t *testing.T, file *record.File) []string {
 // scenarios runs the published package's clients and returns what they report.
 func scenarios(t *testing.T, many, solo string) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), testenv.Python(t), filepath.Join(testenv.Root(t), "interop", "peer", "client.py"), many, solo)
+	cmd := exec.CommandContext(t.Context(), testenv.Python(t), filepath.Join(testenv.Root(t), "interop", "peer", "client.py"), many, solo,
+		"generic_async", "generic_sync", "generic_bare", "typed", "new_session", "capacity", "validation")
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "OPENENV_CLIENT_MODE=simulation")
 	cmd.WaitDelay = time.Second
 	var log bytes.Buffer
