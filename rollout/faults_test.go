@@ -26,7 +26,7 @@ import (
 // again: all of them are on file, each whole and its own, as if nothing had happened.
 func TestThousandEpisodesOverAKill(t *testing.T) {
 	leak.Check(t)
-	cfg := rollout.Config{Episodes: 1000, Sessions: 64, Seed: 11, Limits: record.Limits{Steps: 3}, Out: out(t)}
+	cfg := rollout.Config{Episodes: 1000, Sessions: 64, Seed: 11, Limits: record.Limits{Steps: 3}, Out: out(t), Patience: 3 * time.Minute}
 	peer := peerproc.Start(t, "--env", "echo", "--max-sessions", "64")
 	address, err := url.Parse(peer.URL())
 	if err != nil {
@@ -117,6 +117,12 @@ func playToEnd(target, path string) error {
 	run, err := rollout.Run(context.Background(), rollout.Raw, rollout.URLs(target), policy.Random(), cfg)
 	if err != nil {
 		return err
+	}
+	for _, err := range run.Episodes() {
+		if err != nil {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond) // it is to be killed before it has finished
 	}
 	_, err = run.Wait()
 	return err

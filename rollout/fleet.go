@@ -64,6 +64,7 @@ type server[A, O, S any] struct {
 type lease[A, O, S any] struct {
 	client *openenv.Client[A, O, S]
 	from   *server[A, O, S]
+	url    string // which a server that was started again can have changed
 }
 
 var (
@@ -100,7 +101,7 @@ func (f *fleet[A, O, S]) acquire(ctx context.Context, wanted func() bool) (*leas
 		case s != nil:
 			c, err := s.root.NewSession(ctx)
 			if f.opened(ctx, s, err) {
-				return &lease[A, O, S]{c, s}, nil
+				return &lease[A, O, S]{c, s, c.BaseURL()}, nil
 			}
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)

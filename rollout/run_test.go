@@ -252,6 +252,13 @@ func TestCancelAndResume(t *testing.T) {
 	if summary, err := run.Wait(); err != nil || summary.Episodes != cfg.Episodes-run.Skipped() {
 		t.Errorf("%+v, %v", summary, err)
 	}
+	nothingLeft, err := rollout.Run(t.Context(), rollout.Raw, target(), policy.Random(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if summary, err := nothingLeft.Wait(); err != nil || summary.Episodes != 0 || nothingLeft.Skipped() != cfg.Episodes {
+		t.Errorf("once more: %+v, %v", summary, err)
+	}
 	undisturbed := cfg
 	undisturbed.Resume, undisturbed.Out = false, out(t)
 	play(t, target(), policy.Random(), undisturbed)

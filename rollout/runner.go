@@ -98,7 +98,7 @@ func (r *runner[A, O, S]) work(ctx context.Context) {
 		}
 		started := time.Now()
 		out := r.play(ctx, l, t)
-		t.attempts = append(t.attempts, out.attempt(len(t.attempts)+1, l.from.url, started))
+		t.attempts = append(t.attempts, out.attempt(len(t.attempts)+1, l.url, started))
 		if out.broken {
 			giveBack()
 		}

@@ -33,7 +33,7 @@ var exitCodes = []struct {
 	{exitUsage, "usage: a flag, an argument, or a line of play that is not understood"},
 	{exitUnreachable, "the server cannot be reached, or it refused the connection; run: the environment did not get ready; ps, prune: no engine"},
 	{exitCapacity, "the server is at capacity"},
-	{exitLost, "the session was lost, or no reply came in time"},
+	{exitLost, "the session was lost, or no reply came in time; rollout: episodes were lost in every attempt"},
 	{exitInterrupted, "interrupted"},
 	{exitTerminated, "serve, run: a second SIGTERM did not let it finish"},
 }

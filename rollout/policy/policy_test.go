@@ -125,6 +125,12 @@ func TestSamplerRefuses(t *testing.T) {
 		{"empty range", `{"type":"integer","minimum":3,"maximum":2}`, "no number is between 3 and 2"},
 		{"contradiction", `{"allOf":[{"const":1},{"type":"string"}]}`, "no value was found"},
 		{"a circle", `{"$ref":"#"}`, ""},
+		{"a list in a list without an end", `{"type":"array","minItems":1,"items":{"$ref":"#"}}`, "too large to be made"},
+		{"a list that grows at each depth", `{"type":"array","minItems":3,"items":{"$ref":"#"}}`, "too large to be made"},
+		{"a billion items", `{"type":"array","minItems":1000000000}`, "minItems 1e+09"},
+		{"a billion letters", `{"type":"string","minLength":1000000000}`, "minLength 1e+09"},
+		{"a million items", `{"type":"array","minItems":1000000}`, "too large to be made"},
+		{"an integer that is none", `{"type":"integer","minimum":1e300}`, "no multiple of 1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := policy.NewSampler([]byte(tt.schema))

@@ -53,7 +53,7 @@ func NewSampler(schema []byte) (*Sampler, error) {
 func (s *Sampler) Sample(rng *rand.Rand) (json.RawMessage, error) {
 	var failed error
 	for range sampleTries {
-		d := &draw{root: s.root, rng: rng}
+		d := &draw{root: s.root, rng: rng, budget: mostValues}
 		v, err := d.value(s.root, 0)
 		if err != nil {
 			return nil, err
@@ -75,14 +75,30 @@ func (s *Sampler) Sample(rng *rand.Rand) (json.RawMessage, error) {
 
 // draw is the making of one value.
 type draw struct {
-	root any
-	rng  *rand.Rand
+	root   any
+	rng    *rand.Rand
+	budget int // values inside it that may still be made
 }
 
-var errNothing = errors.New("schema allows no value")
+const (
+	// mostValues and mostDepth bound what a schema can ask for. It is the server's, and
+	// may want a list of a billion items, or one in a list in a list without an end.
+	mostValues = 10_000
+	mostDepth  = 100
+	// mostLetters bounds a text.
+	mostLetters = 1 << 20
+)
+
+var (
+	errNothing = errors.New("schema allows no value")
+	errEndless = errors.New("schema asks for a value that is too large to be made")
+)
 
 // value makes a value of a schema.
 func (d *draw) value(schema any, depth int) (any, error) {
+	if d.budget--; d.budget < 0 || depth > mostDepth {
+		return nil, errEndless
+	}
 	switch s := schema.(type) {
 	case bool:
 		if !s {

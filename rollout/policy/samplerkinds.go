@@ -62,7 +62,8 @@ func (d *draw) integer(s map[string]any) (any, error) {
 			step *= 10
 		}
 	}
-	first, last := math.Ceil(low/step), math.Floor(high/step)
+	const exact = 1 << 53 // beyond, not every integer is a float64
+	first, last := math.Ceil(max(low, -exact)/step), math.Floor(min(high, exact)/step)
 	if openLow && first*step == low {
 		first++
 	}
@@ -72,8 +73,6 @@ func (d *draw) integer(s map[string]any) (any, error) {
 	if first > last {
 		return nil, fmt.Errorf("no multiple of %v is between %v and %v", step, low, high)
 	}
-	const exact = 1 << 53 // beyond, not every integer is a float64
-	first, last = max(first, -exact), min(last, exact)
 	return int64(first+float64(d.rng.Int64N(int64(last-first)+1))) * int64(step), nil
 }
 
@@ -89,27 +88,30 @@ func (d *draw) number(s map[string]any) (any, error) {
 		}
 		return (first + math.Floor(d.rng.Float64()*(last-first+1))) * step, nil
 	}
-	v := low + d.rng.Float64()*(high-low)
+	part := d.rng.Float64()
+	v := low*(1-part) + high*part // high-low may be more than there is
 	if openLow && v <= low || openHigh && v >= high {
-		v = low + (high-low)/2
+		v = low/2 + high/2
 	}
 	return v, nil
 }
 
-// count chooses how many there are of something, between two keys of a schema.
-func (d *draw) count(s map[string]any, least, most string, more int) int {
+// count chooses how many there are of something, between two keys of a schema: at most
+// more than the least, since there may be no end to it.
+func (d *draw) count(s map[string]any, least, most string, more int) (int, error) {
 	low, _ := bound(s, least)
-	high, ok := bound(s, most)
-	if !ok {
-		high = low + float64(more)
+	low = max(low, 0)
+	if !(low <= mostLetters) {
+		return 0, fmt.Errorf("%s %v: %w", least, low, errEndless)
 	}
-	if high > low+float64(more) {
-		high = low + float64(more) // enough of what may be endless
+	high := low + float64(more)
+	if limit, ok := bound(s, most); ok {
+		high = min(high, limit)
 	}
 	if high < low {
-		return int(low)
+		return 0, fmt.Errorf("%s is above %s", least, most)
 	}
-	return int(low) + d.rng.IntN(int(high-low)+1)
+	return int(low) + d.rng.IntN(int(high)-int(low)+1), nil
 }
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz"
@@ -142,8 +144,8 @@ func (d *draw) text(s map[string]any) (any, error) {
 	case "ipv4":
 		return fmt.Sprintf("192.0.2.%d", d.rng.IntN(256)), nil
 	}
-	n := d.count(s, "minLength", "maxLength", 12)
-	return d.letters(n, n), nil
+	n, err := d.count(s, "minLength", "maxLength", 12)
+	return d.letters(n, n), err
 }
 
 func (d *draw) moment() time.Time { return time.Unix(d.rng.Int64N(1<<31), 0).UTC() }
@@ -232,7 +234,10 @@ func (d *draw) list(s map[string]any, depth int) (any, error) {
 	}
 	first, _ := s["prefixItems"].([]any)
 	items, hasItems := s["items"]
-	n := d.count(s, "minItems", "maxItems", more)
+	n, err := d.count(s, "minItems", "maxItems", more)
+	if err != nil {
+		return nil, err
+	}
 	if _, bounded := s["minItems"]; !bounded && len(first) > 0 {
 		n = max(n, len(first))
 	}
@@ -240,7 +245,7 @@ func (d *draw) list(s map[string]any, depth int) (any, error) {
 		n = min(n, len(first))
 	}
 	unique, _ := s["uniqueItems"].(bool)
-	list := make([]any, 0, n)
+	list := []any{} // of n, if the budget allows it
 	for i := range n {
 		var item any = true
 		switch {
@@ -303,7 +308,11 @@ func (d *draw) members(s map[string]any, depth int) (any, error) {
 	if !extra || !typed || depth >= deepest {
 		return out, nil
 	}
-	for range d.count(s, "minProperties", "maxProperties", 2) {
+	n, err := d.count(s, "minProperties", "maxProperties", 2)
+	if err != nil {
+		return nil, err
+	}
+	for range n {
 		v, err := d.value(additional, depth+1)
 		if err != nil {
 			return nil, err

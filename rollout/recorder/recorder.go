@@ -73,6 +73,11 @@ func New(upstream string, out *record.Writer, opts ...Option) (*Recorder, error)
 func (r *Recorder) rewrite(p *httputil.ProxyRequest) {
 	p.Out.URL = r.target(p.In)
 	p.Out.Host = ""
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if values, ok := p.In.Header[name]; ok {
+			p.Out.Header[name] = values
+		}
+	}
 }
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
