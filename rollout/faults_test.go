@@ -308,6 +308,37 @@ func TestServersOfUnequalCapacity(t *testing.T) {
 	}
 }
 
+// A server that comes back with another environment gets no sessions.
+func TestServerComesBackAsAnother(t *testing.T) {
+	leak.Check(t)
+	stays, changes := fleetMember(t, "gridworld", 2), fleetMember(t, "gridworld", 2)
+	cfg := rollout.Config{Episodes: 300, Sessions: 4, Seed: 4, Limits: record.Limits{Steps: 3}}
+	run, err := rollout.Run(t.Context(), rollout.Raw, rollout.URLs(stays.url(), changes.url()), policy.Random(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, err := range run.Episodes() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n++; n == 20 {
+			changes.die()
+			changes.make = func() *envserver.Server { return server(t, "blackjack", 2) }
+			changes.start()
+		}
+		if n > 20 {
+			time.Sleep(2 * time.Millisecond) // the probes need some time
+		}
+		if n > 100 && changes.active() > 0 {
+			t.Fatal("it has sessions")
+		}
+	}
+	if summary, err := run.Wait(); err != nil || summary.Returns.Count != cfg.Episodes {
+		t.Errorf("%+v, %v", summary, err)
+	}
+}
+
 // mortal is a provider whose server can be killed.
 type mortal struct {
 	*member

@@ -55,6 +55,7 @@ type server[A, O, S any] struct {
 	limit         int       // sessions that it is known to have room for
 	refusals      int       // one after the other
 	retryAt       time.Time // when more than limit are tried again
+	losses        int // of sessions, since it was looked at
 	down          bool
 	failures      int // one after the other
 	err           error
@@ -99,7 +100,7 @@ func (f *fleet[A, O, S]) acquire(ctx context.Context, wanted func() bool) (*leas
 		case err != nil:
 			return nil, err
 		case s != nil:
-			c, err := s.root.NewSession(ctx)
+			c, err := f.session(ctx, s)
 			if f.opened(ctx, s, err) {
 				return &lease[A, O, S]{c, s, c.BaseURL()}, nil
 			}
@@ -119,6 +120,22 @@ func (f *fleet[A, O, S]) acquire(ctx context.Context, wanted func() bool) (*leas
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// session opens a session. A server that has lost one may be another one since.
+func (f *fleet[A, O, S]) session(ctx context.Context, s *server[A, O, S]) (*openenv.Client[A, O, S], error) {
+	f.mu.Lock()
+	losses := s.losses
+	f.mu.Unlock()
+	if losses > 0 {
+		if err := f.check(ctx, s); err != nil {
+			return nil, err
+		}
+		f.mu.Lock()
+		s.losses = max(0, s.losses-losses)
+		f.mu.Unlock()
+	}
+	return s.root.NewSession(ctx)
 }
 
 // choose takes a place on the least loaded server that may have one, or says how long
@@ -175,14 +192,18 @@ func (f *fleet[A, O, S]) opened(ctx context.Context, s *server[A, O, S], err err
 	return false
 }
 
-// release gives a session back. It returns when its socket is closed.
-func (f *fleet[A, O, S]) release(l *lease[A, O, S]) {
+// release gives a session back; lost says that it broke. It returns when its socket is
+// closed.
+func (f *fleet[A, O, S]) release(l *lease[A, O, S], lost bool) {
 	if err := l.client.Close(); err != nil {
 		f.logger.Warn("closing a session failed", "server", l.from.url, "err", err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.from.open--
+	if lost {
+		l.from.losses++
+	}
 	if f.open--; f.open == 0 && !f.allDown.IsZero() {
 		f.allDown = time.Now() // patience begins when nothing is left to play with
 	}
@@ -229,7 +250,7 @@ func (f *fleet[A, O, S]) probe(s *server[A, O, S], failures int) {
 			timer.Stop()
 			return
 		}
-		err := f.check(s)
+		err := f.check(f.ctx, s)
 		if err != nil && s.owned && tries%restartAfter == restartAfter-1 {
 			err = f.restart(s)
 		}
@@ -251,8 +272,8 @@ func (f *fleet[A, O, S]) probe(s *server[A, O, S], failures int) {
 const probeLimit = 10 * time.Second
 
 // check asks for the health and whether it is still the same environment.
-func (f *fleet[A, O, S]) check(s *server[A, O, S]) error {
-	ctx, cancel := context.WithTimeout(f.ctx, probeLimit)
+func (f *fleet[A, O, S]) check(ctx context.Context, s *server[A, O, S]) error {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	if _, err := s.root.Health(ctx); err != nil {
 		return err

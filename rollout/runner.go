@@ -73,14 +73,14 @@ func (r *runner[A, O, S]) end(ctx, work context.Context) error {
 // work plays episodes, one session after the other, until there are none.
 func (r *runner[A, O, S]) work(ctx context.Context) {
 	var l *lease[A, O, S]
-	giveBack := func() {
+	giveBack := func(lost bool) {
 		if l != nil {
-			r.fleet.release(l)
+			r.fleet.release(l, lost)
 			r.run.sessions.Add(-1)
 			l = nil
 		}
 	}
-	defer giveBack()
+	defer func() { giveBack(false) }()
 	for ctx.Err() == nil && r.queue.pending() {
 		if l == nil {
 			var err error
@@ -100,7 +100,7 @@ func (r *runner[A, O, S]) work(ctx context.Context) {
 		out := r.play(ctx, l, t)
 		t.attempts = append(t.attempts, out.attempt(len(t.attempts)+1, l.url, started))
 		if out.broken {
-			giveBack()
+			giveBack(out.ending == record.Lost)
 		}
 		r.settle(t, out)
 	}
