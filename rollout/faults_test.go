@@ -136,7 +136,7 @@ func killedRun(path string) rollout.Config {
 // the file is as if nothing had happened.
 func TestResumeAfterAKilledRunner(t *testing.T) {
 	leak.Check(t)
-	target := fleetMember(t, "gridworld", 8)
+	target := fleetMember(t, 8)
 	path := out(t)
 	for kills := range 2 {
 		cmd := exec.Command(os.Args[0])
@@ -197,9 +197,9 @@ type member struct {
 	most int // sessions at once
 }
 
-func fleetMember(t *testing.T, name string, sessions int) *member {
+func fleetMember(t *testing.T, sessions int) *member {
 	t.Helper()
-	m := &member{t: t, address: "127.0.0.1:0", make: func() *envserver.Server { return server(t, name, sessions) }}
+	m := &member{t: t, address: "127.0.0.1:0", make: func() *envserver.Server { return server(t, "gridworld", sessions) }}
 	m.start()
 	t.Cleanup(m.die)
 	return m
@@ -254,7 +254,7 @@ func TestServersOfUnequalCapacity(t *testing.T) {
 	var members []*member
 	var urls []string
 	for _, n := range []int{1, 3, 6} {
-		m := fleetMember(t, "gridworld", n)
+		m := fleetMember(t, n)
 		members, urls = append(members, m), append(urls, m.url())
 	}
 	cfg := rollout.Config{Episodes: 600, Sessions: 12, Seed: 4, Limits: record.Limits{Steps: 3}, Out: out(t)}
@@ -311,7 +311,7 @@ func TestServersOfUnequalCapacity(t *testing.T) {
 // A server that comes back with another environment gets no sessions.
 func TestServerComesBackAsAnother(t *testing.T) {
 	leak.Check(t)
-	stays, changes := fleetMember(t, "gridworld", 2), fleetMember(t, "gridworld", 2)
+	stays, changes := fleetMember(t, 2), fleetMember(t, 2)
 	cfg := rollout.Config{Episodes: 300, Sessions: 4, Seed: 4, Limits: record.Limits{Steps: 3}}
 	run, err := rollout.Run(t.Context(), rollout.Raw, rollout.URLs(stays.url(), changes.url()), policy.Random(), cfg)
 	if err != nil {

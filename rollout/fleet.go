@@ -55,7 +55,7 @@ type server[A, O, S any] struct {
 	limit         int       // sessions that it is known to have room for
 	refusals      int       // one after the other
 	retryAt       time.Time // when more than limit are tried again
-	losses        int // of sessions, since it was looked at
+	losses        int       // of sessions, since it was looked at
 	down          bool
 	failures      int // one after the other
 	err           error
