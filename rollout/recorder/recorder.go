@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -29,7 +31,8 @@ type Recorder struct {
 	sessions int
 	closed   bool
 	err      error
-	added    []float64 // milliseconds that messages were held up
+	added    []float64              // milliseconds that messages were held up
+	leaving  map[chan struct{}]bool // sessions whose client has left; closed when the server knows
 	running  sync.WaitGroup
 	ctx      context.Context // of the sessions
 	cancel   context.CancelFunc
@@ -54,7 +57,8 @@ func New(upstream string, out *record.Writer, opts ...Option) (*Recorder, error)
 	}
 	policy := netx.ProxyFromEnvironment()
 	r := &Recorder{
-		base: base, out: out, logger: slog.New(slog.DiscardHandler),
+		leaving: map[chan struct{}]bool{},
+		base:    base, out: out, logger: slog.New(slog.DiscardHandler),
 		dialer: &http.Client{Transport: netx.UpgradeTransport(transport, policy), CheckRedirect: noRedirect},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
@@ -139,6 +143,36 @@ func (r *Recorder) Added() stats.Distribution {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return stats.Describe(r.added)
+}
+
+// left notes that the client of a session has left; the server has been told when told
+// is called.
+func (r *Recorder) left() (told func()) {
+	done := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leaving[done] = true
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.leaving, done)
+		close(done)
+	}
+}
+
+// settle waits until the server knows of all who have left: a client that closes one
+// session and opens the next finds the place free that it would find without us.
+func (r *Recorder) settle(ctx context.Context) {
+	r.mu.Lock()
+	leaving := slices.Collect(maps.Keys(r.leaving))
+	r.mu.Unlock()
+	for _, done := range leaving {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // mostAdded bounds what is kept of the delays.

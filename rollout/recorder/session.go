@@ -42,6 +42,7 @@ func (r *Recorder) session(w http.ResponseWriter, req *http.Request, number int)
 			protocols = append(protocols, strings.TrimSpace(name))
 		}
 	}
+	r.settle(req.Context())
 	server, answer, err := websocket.Dial(req.Context(), r.target(req).String(), &websocket.DialOptions{ //nolint:bodyclose // the library has closed it
 		HTTPClient: r.dialer, HTTPHeader: header, Subprotocols: protocols, CompressionMode: websocket.CompressionDisabled,
 	})
@@ -98,7 +99,12 @@ func (r *Recorder) pass(client, server *websocket.Conn, t *talk) *record.Closed 
 	}
 	ends := make(chan end, 2)
 	var pumps sync.WaitGroup
-	pumps.Go(func() { ends <- end{"client", pump(ctx, client, server, t.asked, &t.delaysOut), server} })
+	var told func() // set when the client has left, which it has in the end
+	pumps.Go(func() {
+		err := pump(ctx, client, server, t.asked, &t.delaysOut)
+		told = r.left()
+		ends <- end{"client", err, server}
+	})
 	pumps.Go(func() { ends <- end{"server", pump(ctx, server, client, t.answered, &t.delaysIn), client} })
 	pumps.Go(func() { keepAlive(ctx, client, server) })
 	first := <-ends
@@ -111,6 +117,7 @@ func (r *Recorder) pass(client, server *websocket.Conn, t *talk) *record.Closed 
 	}
 	cancel()
 	pumps.Wait()
+	told()
 	t.delays = slices.Concat(t.delaysOut, t.delaysIn)
 	return closed
 }
