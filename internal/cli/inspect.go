@@ -20,6 +20,7 @@ type inspectOptions struct {
 	connection connection
 	url        string
 	timeout    time.Duration
+	noSession  bool
 	json       bool
 }
 
@@ -32,6 +33,10 @@ func newInspect(s *Streams) *cobra.Command {
 the schemas as tables of fields. In a type, "?" means that null is allowed too; a
 field's path shows where it is: "a.b" inside an object, "a[].b" inside the items of a
 list, "a.*.b" inside the values of a map, "a<T>.b" inside the alternative T.
+
+It also makes a session and ends it again, to find out whether an episode survives the
+loss of its socket, as with "oenv play --resume". That makes an environment on the
+server; --no-session leaves it out.
 
 What the server does not offer is shown as missing, and is no failure as long as
 there is something.`,
@@ -47,6 +52,7 @@ there is something.`,
 	}
 	o.connection.register(cmd.Flags())
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 10*time.Second, "longest wait for an answer, 0 for no limit")
+	cmd.Flags().BoolVar(&o.noSession, "no-session", false, "make no session")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON document")
 	return cmd
 }
@@ -58,6 +64,7 @@ type report struct {
 	Health   *openenv.Health   `json:"health"`
 	Metadata *openenv.Metadata `json:"metadata"`
 	Schema   *openenv.Schema   `json:"schema"`
+	Resume   *resumeReport     `json:"resume,omitempty"`
 	Missing  []string          `json:"missing,omitempty"`
 	Errors   map[string]string `json:"errors,omitempty"`
 }
@@ -74,6 +81,9 @@ func (o *inspectOptions) run(ctx context.Context) error {
 		rep, err := ask(ctx, client)
 		if rep == nil {
 			return err
+		}
+		if !o.noSession {
+			rep.Resume = askResume(ctx, client)
 		}
 		if o.json {
 			return errors.Join(json.NewEncoder(o.streams.Out).Encode(rep), err)
@@ -141,6 +151,7 @@ func isMissing(err error) bool {
 func (o *inspectOptions) print(rep *report) error {
 	var b bytes.Buffer
 	o.summary(&b, rep)
+	o.resume(&b, rep.Resume)
 	switch {
 	case rep.Schema != nil:
 		o.schemas(&b, rep.Schema)
@@ -181,13 +192,18 @@ func (o *inspectOptions) summary(w *bytes.Buffer, rep *report) {
 		return
 	}
 	o.line(w, "environment", oneLine(m.Name+" "+m.Version))
-	for i, text := range wrap(oneLine(m.Description), max(minColumn, o.streams.width()-labelWidth)) {
-		o.line(w, map[bool]string{true: "description"}[i == 0], text)
-	}
+	o.paragraph(w, "description", m.Description)
 	o.line(w, "author", oneLine(m.Author))
 	o.line(w, "documentation", oneLine(m.DocumentationURL))
 	if m.ReadmeContent != "" {
 		o.line(w, "readme", fmt.Sprintf("%d bytes, printed by --json", len(m.ReadmeContent)))
+	}
+}
+
+// paragraph prints a text that may need several lines.
+func (o *inspectOptions) paragraph(w *bytes.Buffer, label, text string) {
+	for i, line := range wrap(oneLine(text), max(minColumn, o.streams.width()-labelWidth)) {
+		o.line(w, map[bool]string{true: label}[i == 0], line)
 	}
 }
 

@@ -20,6 +20,7 @@ type playOptions struct {
 	connection     connection
 	url            string
 	messageTimeout time.Duration
+	resume         bool
 	json           bool
 }
 
@@ -61,6 +62,7 @@ func newPlay(s *Streams) *cobra.Command {
 	}
 	o.connection.register(cmd.Flags())
 	cmd.Flags().DurationVar(&o.messageTimeout, "message-timeout", openenv.DefaultMessageTimeout, "longest wait for a reply, 0 for no limit")
+	cmd.Flags().BoolVar(&o.resume, "resume", false, "come back to the episode when the connection is lost; inspect shows what the server can do")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object a line, on a terminal too")
 	return cmd
 }
@@ -69,7 +71,11 @@ func (o *playOptions) run(ctx context.Context) error {
 	if o.messageTimeout < 0 {
 		return usagef("--message-timeout: %v is negative", o.messageTimeout)
 	}
-	client, err := o.connection.client(o.url, openenv.WithMessageTimeout(o.messageTimeout))
+	opts := []openenv.Option{openenv.WithMessageTimeout(o.messageTimeout)}
+	if o.resume {
+		opts = append(opts, openenv.WithResume(openenv.Resume{}))
+	}
+	client, err := o.connection.client(o.url, opts...)
 	if err != nil {
 		return err
 	}

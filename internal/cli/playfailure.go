@@ -15,6 +15,8 @@ const (
 	failedBadLine     = "BAD_LINE"
 	failedUnreachable = "UNREACHABLE"
 	failedLost        = "SESSION_LOST"
+	failedReplyLost   = "REPLY_LOST"
+	failedInDoubt     = "IN_DOUBT"
 	failedTimeout     = "TIMEOUT"
 	failedInterrupted = "INTERRUPTED"
 	failedBadReply    = "BAD_REPLY"
@@ -24,6 +26,8 @@ const (
 const failureCodes = `BAD_LINE       the line is not understood; nothing was sent
   UNREACHABLE    the server cannot be reached or refused the connection
   SESSION_LOST   the episode is gone with its session
+  REPLY_LOST     the request was applied and its reply is lost; the episode goes on
+  IN_DOUBT       the request may have been applied: its reply is lost
   TIMEOUT        no reply came in time
   INTERRUPTED    Ctrl-C ended the step
   BAD_REPLY      the reply cannot be used
@@ -49,7 +53,7 @@ const resetHint = "reset starts a new episode"
 
 // describe makes a failure of an operation's error.
 func describe(op string, err error) failure {
-	if server, ok := errors.AsType[*openenv.ServerError](err); ok && !isA[*openenv.SessionLostError](err) {
+	if server, ok := errors.AsType[*openenv.ServerError](err); ok && !isA[*openenv.SessionLostError](err) && !isA[*openenv.ReplyLostError](err) {
 		return describeServer(server)
 	}
 	f := failure{Code: failedOther, Message: oneLine(err.Error())}
@@ -65,6 +69,10 @@ func describe(op string, err error) failure {
 	case isLost:
 		f.Code, f.Hint = failedLost, resetHint
 		f.Message = oneLine("session lost: " + lost.Cause.Error())
+	case isA[*openenv.ReplyLostError](err):
+		f.Code, f.Hint = failedReplyLost, "the episode goes on, state shows where it is"
+	case isA[*openenv.StepInDoubtError](err):
+		f.Code, f.Hint = failedInDoubt, "state shows where the episode is, "+resetHint
 	case isTimeout(err):
 		f.Code, f.Hint = failedTimeout, resetHint // the client has dropped the session
 	case isA[*openenv.ConnectError](err):

@@ -51,6 +51,8 @@ func TestScripts(t *testing.T) {
 		"CONTROL":     "a\x01b",
 		"GORACE":      noExitDelay,
 		"FULL":        occupied(t),
+		"UNSTEADY":    unsteady(t, url),
+		"PLAIN":       unnumbered(t, 64),
 		"GUARDED":     guarded(t),
 		"SILENT":      silent(t),
 		"PORT":        portOf(silent(t)), // taken

@@ -12,6 +12,7 @@ import (
 	"github.com/openenv-go/openenv"
 	"github.com/openenv-go/openenv/envs/echo"
 	"github.com/openenv-go/openenv/envserver"
+	"github.com/openenv-go/openenv/internal/relay"
 )
 
 // moodyEnv is the echo environment, but for some messages.
@@ -68,6 +69,33 @@ func serve(t *testing.T, h http.Handler, stop func()) (url string) {
 		ts.Close()
 	})
 	return ts.URL
+}
+
+// unnumbered is a server that does not agree to the subprotocol of numbered requests, as those
+// of the Python package.
+func unnumbered(t *testing.T, sessions int) (url string) {
+	t.Helper()
+	srv, err := envserver.New(echo.Spec, echo.New, envserver.WithMaxSessions(sessions))
+	if err != nil {
+		t.Fatal(err)
+	}
+	deaf := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Sec-WebSocket-Protocol")
+		srv.ServeHTTP(w, r)
+	})
+	return serve(t, deaf, func() { _ = srv.Shutdown(context.Background()) })
+}
+
+// unsteady is the way to a server on which sockets are cut, again and again.
+func unsteady(t *testing.T, url string) string {
+	t.Helper()
+	r, err := relay.New(context.Background(), strings.TrimPrefix(url, "http://"),
+		relay.Sockets{Plan: relay.Every{Bytes: 600, Kinds: []relay.Kind{relay.Cut}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return "http://" + r.Addr()
 }
 
 // occupied is a server whose only session is taken.

@@ -12,6 +12,7 @@ import (
 
 // The codes that clients tell apart (core/env_server/mcp_types.py, JsonRpcErrorCode).
 const (
+	CodeNoMethod      = -32601
 	CodeInvalidParams = -32602
 	CodeInternal      = -32603
 	CodeServer        = -32000

@@ -40,6 +40,9 @@ func (m *Managed) ID() string {
 	return m.id
 }
 
+// Adopt makes a session that is there already the origin's own.
+func (m *Managed) Adopt(id string) { m.set(id) }
+
 func (m *Managed) set(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
