@@ -163,7 +163,8 @@ func TestFailedListIsNotKept(t *testing.T) {
 	})
 }
 
-// In production nothing but JSON-RPC is used for tools, and there is no reward.
+// In production nothing but JSON-RPC is used for tools, and there is no reward. The one
+// frame asks whether the server has tied the socket to the session.
 func TestProductionUsesJSONRPCOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		t.Setenv("OPENENV_CLIENT_MODE", "simulation") // which is not looked at
@@ -188,7 +189,7 @@ func TestProductionUsesJSONRPCOnly(t *testing.T) {
 		if failed := wantKind(t, err, mcp.KindExecution); failed.Message != "Error calling tool 'x': no" {
 			t.Errorf("%+v", failed)
 		}
-		if got := s.seen(); got != "openenv/session/create tools/list "+strings.Repeat(" tools/call", 2)[1:] || len(s.frames) != 0 {
+		if got := s.seen(); got != "openenv/session/create tools/list "+strings.Repeat(" tools/call", 2)[1:] || strings.Join(s.frames, " ") != "state" {
 			t.Errorf("methods %s, frames %v", got, s.frames)
 		}
 		if s.Accepted() != 1 {

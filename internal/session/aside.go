@@ -11,6 +11,12 @@ func (s *Session) Aside(ctx context.Context, op Op, do func(context.Context) err
 	if err != nil {
 		return err
 	}
+	// A server that refuses the socket does not know the session, and the next answer
+	// over HTTP may come from another one, which does: what it would do is not to be
+	// lost with a session that is given up here.
+	if err := s.admit(ctx, c); err != nil {
+		return err
+	}
 	if op.mutates() {
 		s.soil(c)
 	}

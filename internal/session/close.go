@@ -113,7 +113,7 @@ func (s *Session) Close() (clean bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	_ = s.settleDrops(ctx) // a session with a socket on it does not end; the release is tried in any case
-	if err := s.releaseOrigin(ctx); err != nil {
+	if err := s.lastRelease(ctx); err != nil {
 		s.cfg.Logger.Warn("the server's session could not be ended", "err", err)
 	}
 	late := time.NewTimer(limit) // of its own: a server that does not answer may have used up the other
@@ -124,6 +124,14 @@ func (s *Session) Close() (clean bool) {
 	case <-late.C:
 		return false
 	}
+}
+
+// lastRelease ends the server's session within half the time of Close: who cannot reach
+// the server leaves it to the lease.
+func (s *Session) lastRelease(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, max(s.cfg.CloseTimeout, 50*time.Millisecond))
+	defer cancel()
+	return s.releaseOrigin(ctx)
 }
 
 // Reopen makes a closed session usable again, as if it were new: no episode, no
