@@ -47,6 +47,9 @@ func newCore(set *settings, h *host, parent *core) *core {
 	var origin session.Origin
 	if set.managed {
 		c.origin = session.NewManaged(c.manage)
+		if set.resume != nil && set.resume.NumberedOnly {
+			c.origin.Optional(func(err error) bool { return errors.Is(err, errUnnumbered) || makesNoSessions(err) })
+		}
 		origin = c.origin
 	}
 	c.sess = session.New(session.Config{

@@ -29,6 +29,10 @@ type Resume struct {
 	// of the Python package that has not noticed the loss refuses another socket for
 	// about 40 s.
 	MaxWait time.Duration
+	// NumberedOnly resumes on servers that number requests and leaves others with ordinary
+	// sessions, which end with their socket. It is for programs that may be killed: the
+	// Python server keeps a session that nobody comes back to for ever.
+	NumberedOnly bool
 }
 
 // Defaults of [Resume].

@@ -82,6 +82,9 @@ func (r *rpcRequest) trip(c *core) trip {
 			return r.asFrame(ctx, c, t, x)
 		}
 		err = c.sess.Aside(ctx, x.Op, func(ctx context.Context) (err error) {
+			if c.sessionID() == "" {
+				return errNotManaged
+			}
 			params := maps.Clone(r.params)
 			if params == nil {
 				params = Object{}
@@ -163,7 +166,34 @@ const createSession = "openenv/session/create"
 
 // manage makes the requests that make and end the session itself.
 func (c *core) manage(ctx context.Context, method string, params any) (json.RawMessage, error) {
+	if method == "openenv/session/create" && c.numberedOnly() {
+		numbered, err := c.numbersRequests(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !numbered {
+			return nil, errUnnumbered
+		}
+	}
 	return c.post(ctx, "session", method, params, new(session.Exchange))
+}
+
+var errUnnumbered = errors.New("server does not number requests")
+
+func (c *core) numberedOnly() bool { return c.set.resume != nil && c.set.resume.NumberedOnly }
+
+// numbersRequests asks the server where c lives whether it is one of package envserver,
+// which all its answers on this route say: for a method that nobody has.
+func (c *core) numbersRequests(ctx context.Context) (bool, error) {
+	request, err := rpc.Request(1, "openenv/session", struct{}{})
+	if err != nil {
+		return false, err
+	}
+	got, err := c.exchange(ctx, "session", http.MethodPost, "/mcp", request)
+	if err != nil && !makesNoSessions(err) {
+		return false, err
+	}
+	return got.instance != "", nil
 }
 
 // post makes one JSON-RPC exchange over HTTP.

@@ -18,6 +18,10 @@ const (
 	DefaultPatience    = time.Minute
 )
 
+// resumeWait is how long an attempt waits for its socket. It is short: a server may be
+// dead, other servers may have room, and an attempt can be made again.
+const resumeWait = 3 * time.Second
+
 // Config is a run.
 type Config struct {
 	Episodes int
@@ -26,8 +30,15 @@ type Config struct {
 	Limits   record.Limits
 	Reset    openenv.Object // what every reset is given besides the seed
 
-	// Options are those of the clients.
+	// Options are those of the clients. They come after openenv.WithResume, which a run
+	// gives them unless it is Fragile: on servers that number requests, with a MaxWait of
+	// 3 s. On a Python server, which would keep the sessions of a run that was killed,
+	// resuming is to be asked for.
 	Options []openenv.Option
+
+	// Fragile lets sessions end with their sockets on every server, so that a cut in the
+	// network costs each of them an attempt.
+	Fragile bool
 
 	// MaxAttempts is how often an episode is tried whose sessions are lost. Then it is
 	// on file as lost, and a resumed run tries it again. 0 is DefaultMaxAttempts.
@@ -78,6 +89,14 @@ func (c *Config) fill() {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+}
+
+// survival are the options by which episodes survive the network.
+func (c *Config) survival() []openenv.Option {
+	if c.Fragile {
+		return nil
+	}
+	return []openenv.Option{openenv.WithResume(openenv.Resume{MaxWait: min(c.Patience, resumeWait), NumberedOnly: true})}
 }
 
 // identity is what makes this run itself.

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openenv-go/openenv"
 	"github.com/openenv-go/openenv/envs/catalog"
@@ -27,7 +28,7 @@ func server(t *testing.T, name string, sessions int) *envserver.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv, err := entry.New(envserver.WithMaxSessions(sessions))
+	srv, err := entry.New(envserver.WithMaxSessions(sessions), envserver.WithLease(500*time.Millisecond))
 	if err != nil {
 		t.Fatal(err)
 	}

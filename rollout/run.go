@@ -55,7 +55,7 @@ func begin[A, O, S any](ctx context.Context, spec openenv.Spec[A, O, S], target 
 	if policy == nil {
 		return nil, errors.New("policy is missing")
 	}
-	opts := slices.Concat(cfg.Options, []openenv.Option{openenv.WithInterceptor(takeDown)})
+	opts := slices.Concat(cfg.survival(), cfg.Options, []openenv.Option{openenv.WithInterceptor(takeDown)})
 	clients, err := Open(ctx, spec, target, opts...)
 	if err != nil {
 		return nil, err

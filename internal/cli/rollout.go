@@ -31,6 +31,7 @@ type rolloutOptions struct {
 	policy               string
 	attempts             int
 	out                  string
+	fragile              bool
 	resume               bool
 	json                 bool
 
@@ -85,6 +86,7 @@ func (o *rolloutOptions) register(cmd *cobra.Command) {
 	f.StringArrayVar(&o.params, "param", nil, "give every reset this parameter, as `name=value`, the value as JSON or else as text; can be given again")
 	f.StringVar(&o.policy, "policy", "random", "who plays: random, replay:FILE, or command")
 	f.IntVar(&o.attempts, "attempts", rollout.DefaultMaxAttempts, "how often an episode is tried whose sessions are lost")
+	f.BoolVar(&o.fragile, "fragile", false, "let sessions end with their sockets, as they do on Python servers, so that a cut in the network costs an attempt")
 	f.StringVar(&o.out, "out", "", "put the episodes into this `file`, which must not exist")
 	f.BoolVar(&o.resume, "resume", false, "go on with the file of --out")
 	f.BoolVar(&o.json, "json", false, "print the summary as one JSON document")
@@ -133,7 +135,7 @@ func (o *rolloutOptions) config() (rollout.Config, error) {
 	cfg := rollout.Config{
 		Episodes: o.episodes, Sessions: o.sessions, Seed: o.seed,
 		Limits:      record.Limits{Steps: o.steps, Time: o.time},
-		MaxAttempts: o.attempts, Out: o.out, Resume: o.resume,
+		MaxAttempts: o.attempts, Fragile: o.fragile, Out: o.out, Resume: o.resume,
 	}
 	for flag, n := range map[string]int{"episodes": o.episodes, "sessions": o.sessions, "attempts": o.attempts} {
 		if n < 1 {

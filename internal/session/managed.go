@@ -23,6 +23,8 @@ var ErrUnknownSession = errors.New("server does not know the session")
 type Managed struct {
 	call func(ctx context.Context, method string, params any) (json.RawMessage, error)
 
+	optional func(error) bool // nil: a session that cannot be made is an error
+
 	mu sync.Mutex
 	id string // empty: there is no session
 }
@@ -39,6 +41,10 @@ func (m *Managed) ID() string {
 	defer m.mu.Unlock()
 	return m.id
 }
+
+// Optional lets sessions be ordinary ones on a server that makes none over HTTP, which
+// no tells from the error of the attempt. It is called before the origin is used.
+func (m *Managed) Optional(no func(error) bool) { m.optional = no }
 
 // Adopt makes a session that is there already the origin's own.
 func (m *Managed) Adopt(id string) { m.set(id) }
@@ -62,6 +68,9 @@ func (m *Managed) Acquire(ctx context.Context) (url.Values, error) {
 			return nil, left(ctx)
 		}
 		result, err := m.call(lingering, "openenv/session/create", map[string]any{})
+		if err != nil && m.optional != nil && m.optional(err) {
+			return url.Values{}, nil
+		}
 		if err != nil {
 			return nil, refusedCreation(err)
 		}
@@ -122,6 +131,9 @@ func has(m map[string]any, key string) bool { _, ok := m[key]; return ok }
 
 // Lost keeps the session, unless the server said that it has none.
 func (m *Managed) Lost(cause error) Fate {
+	if m.ID() == "" {
+		return FateGone // an ordinary session
+	}
 	if errors.Is(cause, ErrUnknownSession) {
 		m.set("")
 		return FateGone

@@ -31,7 +31,7 @@ func readState(typ string, frame []byte) *State {
 // it be told, when a reply was lost, whether the request was applied.
 
 // marks reports whether requests on c are followed by such a question.
-func (c *conn) marks() bool { return c.s.cfg.Resume != nil && !c.numbered }
+func (c *conn) marks() bool { return c.s.cfg.Resume != nil && !c.numbered && c.id != "" }
 
 // newMark is the waiter for the answer.
 func (c *conn) newMark() *waiter {

@@ -59,7 +59,7 @@ func New(upstream string, out *record.Writer, opts ...Option) (*Recorder, error)
 	r := &Recorder{
 		leaving: map[chan struct{}]bool{},
 		base:    base, out: out, logger: slog.New(slog.DiscardHandler),
-		dialer: &http.Client{Transport: netx.UpgradeTransport(transport, policy), CheckRedirect: noRedirect},
+		dialer: &http.Client{Transport: upgraded{netx.UpgradeTransport(transport, policy)}, CheckRedirect: noRedirect},
 	}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	r.forward = &httputil.ReverseProxy{

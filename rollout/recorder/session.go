@@ -39,7 +39,11 @@ func (r *Recorder) session(w http.ResponseWriter, req *http.Request, number int)
 	var protocols []string
 	for _, value := range req.Header.Values("Sec-WebSocket-Protocol") {
 		for name := range strings.SplitSeq(value, ",") {
-			protocols = append(protocols, strings.TrimSpace(name))
+			// Numbered frames are not for records, which are to be played to any client: one
+			// that offers them is left to speak plainly.
+			if name = strings.TrimSpace(name); name != wire.SessionV1 {
+				protocols = append(protocols, name)
+			}
 		}
 	}
 	r.settle(req.Context())
@@ -56,7 +60,7 @@ func (r *Recorder) session(w http.ResponseWriter, req *http.Request, number int)
 	if chosen := server.Subprotocol(); chosen != "" {
 		accept.Subprotocols = []string{chosen}
 	}
-	client, err := websocket.Accept(w, req, accept)
+	client, err := websocket.Accept(&hijacked{w}, req, accept)
 	if err != nil {
 		return // it was answered
 	}
