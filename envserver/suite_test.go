@@ -3,6 +3,7 @@ package envserver_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -20,39 +21,71 @@ import (
 )
 
 // The client's suite over real sockets.
-func TestClientSuiteOverLoopback(t *testing.T) {
-	clientsuite.Run(t, clientsuite.Target{
+func TestClientSuiteOverLoopback(t *testing.T) { clientsuite.Run(t, loopbackTarget(nil)) }
+
+// The same with clients that resume.
+func TestClientSuiteOverLoopbackResumed(t *testing.T) {
+	// The wait is short, since the suite kills a server that does not come back.
+	clientsuite.Run(t, loopbackTarget(resumed, openenv.WithResume(openenv.Resume{MaxWait: 300 * time.Millisecond})))
+}
+
+// resumed is what is not so, by design, for clients that resume: what costs others their
+// session does not cost them theirs. TestResumedClientKeepsItsSession has what is so.
+var resumed = map[string]string{
+	"cancel in mid-step":                         "the call is cancelled on the server, the session goes on",
+	"cancel in mid-step reaches the environment": "the call is cancelled on the server, the session goes on",
+	"cancel of a future in mid-step":             "the call is cancelled on the server, the session goes on",
+	"message timeout":                            "the call is cancelled on the server, the session goes on",
+	"an observation above the client's limit":    "the step was applied, and the session goes on",
+	"an action above the server's limit":         "the step was not applied, and the session goes on",
+}
+
+func loopbackTarget(except map[string]string, opts ...openenv.Option) clientsuite.Target {
+	return clientsuite.Target{
 		Start: func(t *testing.T, kind clientsuite.Kind) clientsuite.Server {
 			if kind == clientsuite.Mortal {
-				return startMortal(t)
+				mortal := startMortal(t)
+				mortal.Options = opts
+				return mortal
 			}
 			srv := newSuiteServer(t, kind)
 			s := openenvtest.ServeLoopback(t, srv)
-			return clientsuite.Server{URL: s.URL(), Active: srv.ActiveSessions}
+			return clientsuite.Server{URL: s.URL(), Active: srv.ActiveSessions, Options: opts}
 		},
 		Large:       50 << 20,
 		LargeAction: 8 << 20,
 		UnknownPath: http.StatusNotFound,
 		Interrupts:  true,
 		CanKill:     true,
-	})
+		Except:      except,
+	}
 }
 
 // The client's suite in memory, where time is free. Large messages are smaller here:
 // every byte goes through a pipe that holds none.
-func TestClientSuiteInMemory(t *testing.T) {
-	clientsuite.Run(t, clientsuite.Target{
+func TestClientSuiteInMemory(t *testing.T) { clientsuite.Run(t, memoryTarget(nil)) }
+
+// The same with clients that resume.
+func TestClientSuiteInMemoryResumed(t *testing.T) {
+	except := maps.Clone(resumed)
+	except["the default message timeout"] = resumed["message timeout"]
+	clientsuite.Run(t, memoryTarget(except, openenv.WithResume(openenv.Resume{})))
+}
+
+func memoryTarget(except map[string]string, opts ...openenv.Option) clientsuite.Target {
+	return clientsuite.Target{
 		Start: func(t *testing.T, kind clientsuite.Kind) clientsuite.Server {
 			srv := newSuiteServer(t, kind)
 			s := openenvtest.Serve(t, srv)
-			return clientsuite.Server{URL: s.URL(), Options: []openenv.Option{s.Option()}, Active: srv.ActiveSessions}
+			return clientsuite.Server{URL: s.URL(), Options: append([]openenv.Option{s.Option()}, opts...), Active: srv.ActiveSessions}
 		},
 		Bubble:      true,
 		Large:       4 << 20,
 		LargeAction: 2 << 20,
 		UnknownPath: http.StatusNotFound,
 		Interrupts:  true,
-	})
+		Except:      except,
+	}
 }
 
 func newSuiteServer(t *testing.T, kind clientsuite.Kind) *envserver.Server {

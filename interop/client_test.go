@@ -31,24 +31,50 @@ func TestClientOfPythonServer(t *testing.T) {
 		clientsuite.Failing: peerproc.Start(t, "--env", "failing"),
 	}
 
-	clientsuite.Run(t, clientsuite.Target{
-		Start: func(t *testing.T, kind clientsuite.Kind) clientsuite.Server {
-			if kind == clientsuite.Mortal {
-				peer := peerproc.Start(t, "--env", "echo", "--max-sessions", "16")
-				return clientsuite.Server{URL: peer.URL(), Kill: peer.Kill}
-			}
-			return clientsuite.Server{URL: shared[kind].URL()}
-		},
+	target := clientsuite.Target{
 		Large:       50 << 20,
 		LargeAction: 8 << 20,
 		UnknownPath: http.StatusForbidden, // what uvicorn makes of a socket that no route takes
 		NaNIsNull:   true,
 		CanKill:     true,
+	}
+	start := func(opts ...openenv.Option) func(*testing.T, clientsuite.Kind) clientsuite.Server {
+		return func(t *testing.T, kind clientsuite.Kind) clientsuite.Server {
+			if kind == clientsuite.Mortal {
+				peer := peerproc.Start(t, "--env", "echo", "--max-sessions", "16")
+				return clientsuite.Server{URL: peer.URL(), Kill: peer.Kill, Options: opts}
+			}
+			return clientsuite.Server{URL: shared[kind].URL(), Options: opts}
+		}
+	}
+	t.Run("plain", func(t *testing.T) {
+		target.Start = start()
+		clientsuite.Run(t, target)
+	})
+	t.Run("resumed", func(t *testing.T) {
+		target.Start = start(openenv.WithResume(openenv.Resume{MaxWait: resumeWait}))
+		target.Except = resumedOnPython
+		target.UnknownPath = http.StatusNotFound // of the request that makes the session
+		clientsuite.Run(t, target)
 	})
 
 	for _, gap := range []*idleGap{quick, defaults} {
 		t.Run("an idle gap of "+gap.name, gap.end)
 	}
+}
+
+// resumeWait is short, since the suite kills servers that do not come back.
+const resumeWait = 5 * time.Second
+
+// resumedOnPython is what is not so, by design, for clients that resume on a server that
+// does not number requests.
+var resumedOnPython = map[string]string{
+	"kill -9 of the server in mid-step":       "callers wait for the server to come back",
+	"cancel in mid-step":                      "the session is attached to again",
+	"cancel of a future in mid-step":          "the session is attached to again",
+	"message timeout":                         "the session is attached to again",
+	"an observation above the client's limit": "the step was applied, and the session goes on",
+	"an action above the server's limit":      "the step was not applied, and the session goes on",
 }
 
 // idleGap is an episode in which nothing happens for a while.

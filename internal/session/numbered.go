@@ -21,7 +21,9 @@ func (c *conn) send(ctx context.Context, w *waiter, request []byte) error {
 	}
 	ms := int64(wire.NoTime)
 	if !w.deadline.IsZero() {
-		ms = max(time.Until(w.deadline).Milliseconds(), 1)
+		// Rounded up: the server's clock must not be the quicker one, so that a caller
+		// learns of the end of its ctx from its ctx.
+		ms = max(int64((time.Until(w.deadline)+time.Millisecond-1)/time.Millisecond), 1)
 	}
 	frame := append(wire.AppendNumber(c.scratch[:0], w.id, ms), request[1:]...)
 	if cap(frame) <= maxScratch {

@@ -375,3 +375,56 @@ func TestReplyAboveTheReadLimit(t *testing.T) {
 		})
 	}
 }
+
+// A request that is larger than the server reads would be so again, too: it is not
+// repeated, and was not applied. The others in the air are.
+func TestRequestAboveTheServersLimit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		asked := 0
+		s := numbered(t, func(c *session.Config, _ *wsock.Options) { c.Pipelining = 2 }, func(p *openenvtest.Peer) {
+			if p.Number() > 1 {
+				asked++
+				respond(p, expect(t, p, "step", 2))
+				serve(p)
+				return
+			}
+			respond(p, p.Expect("reset"))
+			p.Expect("step")
+			p.Expect("step")
+			p.Close(wsock.CloseTooBig, "too big")
+		})
+		must(t, call(t.Context(), s.Session, session.OpReset))
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if err := call(t.Context(), s.Session, session.OpStep); err != nil {
+				t.Errorf("a small step: %v", err)
+			}
+		})
+		synctest.Wait()
+		err := stepOf(t, s, `{"type":"step","data":{"big":"`+strings.Repeat("x", 1000)+`"}}`)
+		if closed, ok := errors.AsType[*wsock.CloseError](err); !ok || closed.Code != wsock.CloseTooBig {
+			t.Errorf("a large step: %v, want the server's reason", err)
+		}
+		wg.Wait()
+		if asked != 1 {
+			t.Errorf("%d sockets after the first", asked)
+		}
+	})
+}
+
+// stepOf makes one step of that frame.
+func stepOf(t *testing.T, s *survivor, frame string) error {
+	t.Helper()
+	turn, err := s.Begin(t.Context(), session.FaceBlocking, session.OpStep, len(frame))
+	if err != nil {
+		return err
+	}
+	defer turn.Finish()
+	if err := turn.Wait(t.Context()); err != nil {
+		return err
+	}
+	x := session.Exchange{Op: session.OpStep, Request: []byte(frame)}
+	err = s.RoundTrip(t.Context(), turn, &x)
+	wire.PutBuffer(x.Reply)
+	return err
+}

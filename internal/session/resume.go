@@ -28,14 +28,17 @@ const maxBackoff = 5 * time.Second
 func (s *Session) survives(c *conn) bool { return s.cfg.Resume != nil && c.kept && !s.closed }
 
 // strand keeps the requests that wait on c for the socket that comes after it; the
-// caller holds mu. Those that nobody waits for are dropped, and so is one whose reply
-// was too large: it would be so again.
+// caller holds mu. Those that nobody waits for are dropped, and so are one whose reply was
+// too large and one that the server finds too large: they would be so again.
 func (s *Session) strand(c *conn) {
 	var kept []*waiter
+	refused := c.tooLarge()
 	for i, w := range c.fifo {
 		switch {
 		case w.unwanted:
 			s.settle(w, outcome{})
+		case w == refused:
+			s.settle(w, outcome{err: c.cause})
 		case i == 0 && errors.Is(c.cause, wsock.ErrTooBig) && w.op.mutates():
 			s.settle(w, outcome{err: &ReplyLostError{Op: w.op, Cause: c.cause}})
 		case i == 0 && errors.Is(c.cause, wsock.ErrTooBig), w.op == OpProbe:
@@ -48,6 +51,20 @@ func (s *Session) strand(c *conn) {
 	if s.flight == nil {
 		s.comeBackFrom(c)
 	}
+}
+
+// tooLarge returns the request that a server has refused to read, which was not applied:
+// the largest one, when others are in the air. It is nil when that is not why c ended.
+func (c *conn) tooLarge() (w *waiter) {
+	if closed, ok := errors.AsType[*wsock.CloseError](c.cause); !ok || closed.Code != wsock.CloseTooBig {
+		return nil
+	}
+	for _, other := range c.fifo {
+		if w == nil || len(other.request) > len(w.request) {
+			w = other
+		}
+	}
+	return w
 }
 
 // comeBackFrom begins the flight that attaches another socket; the caller holds mu.
