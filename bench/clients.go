@@ -87,6 +87,13 @@ func newGo(k key, url string, step func(context.Context, *echoClient, echo.Actio
 	return newSpec(k, echo.Spec, url, func(ctx context.Context, env *echoClient) error { return step(ctx, env, a) })
 }
 
+// newResumed steps in a session that would survive the loss of its socket.
+func newResumed(k key, url string) (*contender, error) {
+	a := echo.Action{Message: message(k.size)}
+	return newSpec(k, echo.Spec, url, func(ctx context.Context, env *echoClient) error { return blocking(ctx, env, a) },
+		openenv.WithResume(openenv.Resume{}))
+}
+
 // rawSpec leaves observations as JSON.
 var rawSpec = openenv.Spec[echo.Action, json.RawMessage, json.RawMessage]{Name: "raw"}
 
@@ -106,8 +113,8 @@ func newRawMap(k key, url string) (*contender, error) {
 	})
 }
 
-func newSpec[A, O, S any](k key, spec openenv.Spec[A, O, S], url string, step func(context.Context, *openenv.Client[A, O, S]) error) (*contender, error) {
-	root, err := openenv.New(spec, url)
+func newSpec[A, O, S any](k key, spec openenv.Spec[A, O, S], url string, step func(context.Context, *openenv.Client[A, O, S]) error, opts ...openenv.Option) (*contender, error) {
+	root, err := openenv.New(spec, url, opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,8 @@ func goals() []goal {
 		{"50 MiB: Python async pair ÷ Go pair, json.RawMessage", pair(1, huge), k(goJSON, goServer, 1, huge), 0, false},
 		{"await ÷ blocking, one process", k(goAwait, embedded, 1, small), k(goTyped, embedded, 1, small), 1.2, true},
 		{"start and await ÷ blocking, one process", k(goStart, embedded, 1, small), k(goTyped, embedded, 1, small), 0, true},
+		{"with ÷ without WithResume, two processes", k(goResume, goServer, 1, small), two(1, small), 0, true},
+		{"with ÷ without WithResume, on the Python server", k(goResume, pyServer, 1, small), k(goTyped, pyServer, 1, small), 0, true},
 		{"raw map ÷ typed, one process", k(goMap, embedded, 1, small), k(goTyped, embedded, 1, small), 0, true},
 	}
 	return list

@@ -16,6 +16,7 @@ const (
 	goMap    = "Go, raw map"
 	goAwait  = "Go, await"
 	goStart  = "Go, start and await"
+	goResume = "Go, WithResume"
 	pyAsync  = "Python async"
 	pySync   = "Python sync"
 	bareWS   = "bare WebSocket"

@@ -39,7 +39,9 @@ func (b *bench) open(ctx context.Context, g group) (cs []*contender, err error) 
 		{true, func() (*contender, error) { return newBareWS(ctx, k(bareWS, floorTwo), b.child.WS) }},
 		{true, func() (*contender, error) { return newGo(k(goTyped, goServer), b.child.Env, blocking) }},
 		{true, func() (*contender, error) { return newRawJSON(k(goJSON, goServer), b.child.Env) }},
+		{one, func() (*contender, error) { return newResumed(k(goResume, goServer), b.child.Env) }},
 		{python, func() (*contender, error) { return newGo(k(goTyped, pyServer), b.peer, blocking) }},
+		{python && one, func() (*contender, error) { return newResumed(k(goResume, pyServer), b.peer) }},
 		{python && one, func() (*contender, error) { return newGo(k(goTyped, pyCoroutines), b.peerAsync, blocking) }},
 	}
 	for _, client := range []string{pyAsync, pySync} {
