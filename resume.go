@@ -25,7 +25,8 @@ type Resume struct {
 	// Backoff is the first pause between two attempts. It doubles up to 5 s, and half of
 	// each pause is chance. 0: 100 ms.
 	Backoff time.Duration
-	// MaxWait bounds the time from the loss to the last attempt. 0: 60 s, since a server
+	// MaxWait bounds the time from the loss to the last attempt. Sockets that are dropped
+	// again within 5 s, before they carried a reply, belong to the same loss. 0: 60 s, since a server
 	// of the Python package that has not noticed the loss refuses another socket for
 	// about 40 s.
 	MaxWait time.Duration
@@ -46,7 +47,8 @@ const (
 // one to the same episode, while callers wait within their own ctx. It is tried again
 // when the server refuses since it takes the old socket to be alive, and given up when
 // the server does not know the session any more: a *[SessionLostError] that matches
-// [ErrUnknownSession].
+// [ErrUnknownSession]. A server that is not the one that has made the session
+// (*[WrongReplicaError]) is one more reason to try again, at the first socket, too.
 //
 // What becomes of a request that was on the wire depends on the server. With one of
 // package envserver both sides number the requests: it is applied exactly once and its
@@ -76,8 +78,8 @@ func WithResume(r Resume) Option {
 }
 
 // WithResumeTrust says that every step of the environment counts exactly one, whatever
-// it does. On a server that does not number requests a step is then sent again, once,
-// when the count shows that it was not applied. An environment that rejects some actions
+// it does. On a server that does not number requests a step is then sent again when the
+// count shows that it was not applied. An environment that rejects some actions
 // without counting them must not be trusted: a rejected step would be taken for one that
 // was not applied.
 func WithResumeTrust() Option {
