@@ -4,14 +4,24 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http/httptest"
 
 	"github.com/openenv-go/openenv"
 	"github.com/openenv-go/openenv/envs/echo"
+	"github.com/openenv-go/openenv/envserver"
 )
 
 // An episode that outlives its socket, and what to do with each error that is left.
 func ExampleWithResume() {
-	env, err := openenv.New(echo.Spec, "http://localhost:8000", openenv.WithResume(openenv.Resume{}))
+	srv, err := envserver.New(echo.Spec, echo.New)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := httptest.NewServer(srv)
+	defer server.Close()
+
+	env, err := openenv.New(echo.Spec, server.URL, openenv.WithResume(openenv.Resume{}))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,5 +67,6 @@ func ExampleWithResume() {
 		fmt.Println("episode lost:", gone.Cause)
 		err = play()
 	}
-	fmt.Println(err)
+	fmt.Println("ended with", err)
+	// Output: ended with <nil>
 }

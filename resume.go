@@ -26,9 +26,9 @@ type Resume struct {
 	// each pause is chance. 0: 100 ms.
 	Backoff time.Duration
 	// MaxWait bounds the time from the loss to the last attempt. Sockets that are dropped
-	// again within 5 s, before they carried a reply, belong to the same loss. 0: 60 s, since a server
-	// of the Python package that has not noticed the loss refuses another socket for
-	// about 40 s.
+	// again within 5 s, before they carried a reply, belong to the same loss. 0: 60 s,
+	// since a server of the Python package that has not noticed the loss refuses another
+	// socket for about 40 s.
 	MaxWait time.Duration
 	// NumberedOnly resumes on servers that number requests and leaves others with ordinary
 	// sessions, which end with their socket. It is for programs that may be killed: the

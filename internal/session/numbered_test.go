@@ -150,8 +150,8 @@ func TestUnknownSessionWithARequestInTheAir(t *testing.T) {
 	})
 }
 
-// The server is told that a caller has left, or waited too long, and the session goes on
-// on the same socket.
+// The server is told that a caller has left, or waited too long. The session keeps its
+// socket.
 func TestCancelReachesTheServer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
