@@ -57,6 +57,7 @@ func newRoot(s *Streams) *cobra.Command {
   oenv serve gridworld                       an environment that ships, on port 8000
   oenv run registry.example.com/echo:1.2     an environment from an image, until Ctrl-C
   oenv rollout gridworld --out run.jsonl     many episodes at once, on file
+  oenv bench http://localhost:8000           what it carries
   oenv init maze                             the beginning of a new environment`,
 		Version:       version(),
 		SilenceUsage:  true, // an error is one line; the usage is one --help away
