@@ -21,15 +21,41 @@ func (b *bench) runScale(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			tellf("run %d of %d: %d sessions, %.2f %% succeeded, total P99 %.2f s, %.0f µs of CPU and %.1f + %.1f KiB (client + server) each",
-				run+1, runs, p.sessions, 100*r.SuccessRate, r.Total.P99/1e3, cpuEach(r), memoryEach(r.Client), memoryEach(r.Server))
-			for _, f := range r.Failures {
-				tellf("  %d × %s: %s", f.Count, f.Kind, f.Example)
-			}
+			tellf("run %d of %d: %d sessions, %.2f %% succeeded, total P99 %.2f s, %.0f µs of CPU each",
+				run+1, runs, p.sessions, 100*r.SuccessRate, r.Total.P99/1e3, cpuEach(r))
+			tellFailures(r)
 		}
 	}
 	b.judgeScale([]*point{flat, last})
+	if err := b.idle(ctx); err != nil {
+		return err
+	}
 	return b.verdict()
+}
+
+// idle holds the sessions for a moment, so that all are open at the same time, and
+// judges what they take.
+func (b *bench) idle(ctx context.Context) error {
+	r, err := b.scaleOurs(ctx, &point{sessions: scaleLast}, "--hold", "20s")
+	if err != nil {
+		return err
+	}
+	tellFailures(r)
+	b.judgeMemory(r, fmt.Sprintf("%d sessions, open and idle: ", r.Sessions))
+	return nil
+}
+
+func tellFailures(r *load.Result) {
+	for _, f := range r.Failures {
+		tellf("  %d × %s: %s", f.Count, f.Kind, f.Example)
+	}
+}
+
+// judgeMemory adds what a held session takes at each end.
+func (b *bench) judgeMemory(r *load.Result, what string) {
+	b.report.Ratios = append(b.report.Ratios,
+		atMost(what+"memory of the server, each", one(memoryEach(r.Server)), memoryLimit, "KiB"),
+		atMost(what+"memory of the client, each", one(memoryEach(r.Client)), memoryLimit, "KiB"))
 }
 
 // runHold keeps the sessions open and judges their memory: what make hold runs.
@@ -43,9 +69,7 @@ func (b *bench) runHold(ctx context.Context) error {
 	for _, s := range r.Held {
 		tellf("  %6.1f s: %d open, client %d MiB, server %d MiB", s.At, s.Open, s.Client>>20, s.Server>>20)
 	}
-	for _, f := range r.Failures {
-		tellf("  %d × %s: %s", f.Count, f.Kind, f.Example)
-	}
+	tellFailures(r)
 	b.judgeHold(r)
 	return b.verdict()
 }
@@ -66,10 +90,9 @@ func growth(held []load.Sample, of func(load.Sample) int64) float64 {
 
 func (b *bench) judgeHold(r *load.Result) {
 	what := fmt.Sprintf("%d sessions held for %v: ", r.Sessions, b.cfg.hold)
+	b.judgeMemory(r, what)
 	b.report.Ratios = append(b.report.Ratios,
 		atLeast(what+"success", one(100*r.SuccessRate), 100, "%"),
-		atMost(what+"memory of the server, a session", one(memoryEach(r.Server)), memoryLimit, "KiB"),
-		atMost(what+"memory of the client, a session", one(memoryEach(r.Client)), memoryLimit, "KiB"),
 		atMost(what+"growth of the server's memory", one(growth(r.Held, func(s load.Sample) int64 { return s.Server })), 1.05, "×"),
 		atMost(what+"growth of the client's memory", one(growth(r.Held, func(s load.Sample) int64 { return s.Client })), 1.05, "×"))
 }

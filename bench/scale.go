@@ -27,13 +27,11 @@ const (
 
 // point is one number of sessions, measured several times.
 type point struct {
-	sessions     int
-	success      float64 // the worst run's
-	p99, rate    []float64
-	cpu          []float64 // microseconds a session, both ends
-	failed       error
-	clientMemory []float64 // KiB a session
-	serverMemory []float64
+	sessions  int
+	success   float64 // the worst run's
+	p99, rate []float64
+	cpu       []float64 // microseconds a session, both ends
+	failed    error
 }
 
 func (p *point) take(r *load.Result) {
@@ -43,8 +41,6 @@ func (p *point) take(r *load.Result) {
 	p.p99 = append(p.p99, r.Total.P99/1e3)
 	p.rate = append(p.rate, r.SessionsPerSecond)
 	p.cpu = append(p.cpu, cpuEach(r))
-	p.clientMemory = append(p.clientMemory, memoryEach(r.Client))
-	p.serverMemory = append(p.serverMemory, memoryEach(r.Server))
 }
 
 // scaleOurs runs one batch on a fresh server, so that memory is that of the batch.
@@ -138,7 +134,10 @@ func (b *bench) measureScale(ctx context.Context) error {
 	b.report.Tables = append(b.report.Tables, scaleTable(ours, peers))
 	b.report.charts = append(b.report.charts, scaleChart(ours, peers))
 	b.judgeScale(ours)
-	return nil
+	if !b.cfg.full {
+		return nil
+	}
+	return b.idle(ctx)
 }
 
 func scaleTable(ours, peers []*point) Table {
