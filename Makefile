@@ -59,7 +59,8 @@ bench: peer build ## steps against their floors and the Python package, in a few
 bench-full: peer build ## all sizes and experiments, an hour; writes docs/performance.md
 	$(GO) run ./bench -oenv bin/oenv -python $(PEER)/bin/python -full -out docs/performance.md
 
-# Both need 20,000 descriptors (ulimit -n).
+# Both need 20,000 descriptors (ulimit -n). What is held is old and what is garbage young,
+# so that a collector that comes twice as often costs little: docs/scaling.md, Memory.
 .PHONY: scale
 scale: build ## 16,384 sessions at once, judged
 	$(GO) run ./bench scale -oenv bin/oenv
