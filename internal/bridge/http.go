@@ -81,11 +81,19 @@ func (h *hall) handler(idle time.Duration) http.Handler {
 		MaxRequestBodyBytes: maxMessage,
 	})
 	served := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var leaving *upstream
 		if r.Method == http.MethodDelete {
 			// The end waits for the calls that run, which nobody waits for any more.
-			h.interrupt(r.Header.Get(sessionHeader))
+			leaving = h.interrupt(r.Header.Get(sessionHeader))
 		}
 		protocol.ServeHTTP(w, r)
+		if leaving != nil {
+			// The answer, which goes out when this returns, says that the place is free.
+			select {
+			case <-leaving.closed:
+			case <-r.Context().Done():
+			}
+		}
 	})
 	// A page in a browser must not reach a tool by its user's machine.
 	guarded := http.NewCrossOriginProtection().Handler(served)
@@ -147,14 +155,17 @@ func (h *hall) find(s sdk.Session) *upstream {
 	return h.sessions[session]
 }
 
-func (h *hall) interrupt(id string) {
+// interrupt ends the calls of a session, which it returns; nil when there is none.
+func (h *hall) interrupt(id string) *upstream {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for session, u := range h.sessions {
 		if id != "" && session.ID() == id {
 			u.interrupt()
+			return u
 		}
 	}
+	return nil
 }
 
 // end closes all sessions, and with them the streams that keep connections open, and

@@ -24,6 +24,7 @@ type upstream struct {
 	calls  context.Context // of all calls; ends before the client is closed
 	cancel context.CancelFunc
 
+	closed   chan struct{} // closed when the environment's session has ended
 	renewing chan struct{} // held while an episode is being replaced
 
 	mu      sync.Mutex
@@ -38,7 +39,7 @@ func open(ctx context.Context, dial func() (*mcp.Client, error)) (*upstream, err
 	if err != nil {
 		return nil, err
 	}
-	u := &upstream{client: client, renewing: make(chan struct{}, 1)}
+	u := &upstream{client: client, closed: make(chan struct{}), renewing: make(chan struct{}, 1)}
 	u.calls, u.cancel = context.WithCancel(context.Background())
 	if err := u.begin(ctx); err != nil {
 		return nil, errors.Join(err, u.close())
@@ -69,8 +70,9 @@ func (u *upstream) refusesResets(err error) bool {
 // interrupt ends the calls that run, and those to come.
 func (u *upstream) interrupt() { u.cancel() }
 
-// close ends the environment's session.
+// close ends the environment's session. It is called once.
 func (u *upstream) close() error {
+	defer close(u.closed)
 	u.interrupt()
 	return u.client.Close()
 }

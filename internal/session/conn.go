@@ -271,7 +271,7 @@ func (c *conn) end(cause error) {
 	}
 	c.fifo = nil
 	s.drops[c] = struct{}{}
-	s.spawn(func() { c.shut(busy) })
+	s.spawnOwn(func() { c.shut(busy) })
 }
 
 // shut closes the socket, all in all within the close timeout, and waits for the

@@ -128,7 +128,7 @@ func (s *Session) dialSocket(ctx context.Context) (*conn, error) {
 	c.dirty, c.wasDirty = s.kept, s.kept
 	s.kept = false
 	s.conn = c
-	s.spawn(c.read)
+	s.spawnOwn(c.read)
 	s.mu.Unlock()
 	return c, nil
 }

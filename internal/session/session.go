@@ -38,6 +38,7 @@ type Session struct {
 	base    context.Context // ends with Close
 	cancel  context.CancelCauseFunc
 	running int           // goroutines of the session
+	own     int           // those of them that run nothing of the user's
 	idle    chan struct{} // closed when running falls to 0; nil when nobody waits for it
 
 	origin chan struct{} // lock held during each call to Origin but Lost
@@ -103,6 +104,26 @@ func (s *Session) spawn(f func()) {
 		}()
 		f()
 	}()
+}
+
+// spawnOwn is spawn for code that runs nothing of the user's and has a limit of its own.
+func (s *Session) spawnOwn(f func()) {
+	s.own++
+	s.spawn(func() {
+		defer func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.own--
+		}()
+		f()
+	})
+}
+
+// onlyOwn reports that nothing of the user's is running.
+func (s *Session) onlyOwn() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running == s.own
 }
 
 // quiet returns a channel that is closed once no goroutine of the session runs.
