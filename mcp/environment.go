@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -78,7 +79,7 @@ func newEnvironment(server *sdk.Server, opts []EnvironmentOption) (*Environment,
 	server.AddReceivingMiddleware(e.guard.middleware)
 	ctx, cancel := context.WithTimeout(context.Background(), connectLimit)
 	defer cancel()
-	ours, theirs := sdk.NewInMemoryTransports()
+	ours, theirs := newPipe()
 	if e.session, err = server.Connect(ctx, theirs, nil); err != nil {
 		return nil, err
 	}
@@ -93,6 +94,16 @@ func newEnvironment(server *sdk.Server, opts []EnvironmentOption) (*Environment,
 		return nil, err
 	}
 	return e, nil
+}
+
+// newPipe joins the environment to its server without a limit of its own: that of the
+// SDK's transports ends the connection, and with it the session, for one large message.
+// What a client sends is bounded before it comes here.
+func newPipe() (ours, theirs *sdk.IOTransport) {
+	const unlimited = -1
+	a, b := net.Pipe()
+	return &sdk.IOTransport{Reader: a, Writer: a, MaxLineLength: unlimited},
+		&sdk.IOTransport{Reader: b, Writer: b, MaxLineLength: unlimited}
 }
 
 // checkNames refuses reserved names and options for tools that are not there.
