@@ -11,6 +11,7 @@ import (
 
 	"github.com/openenv-go/openenv"
 	"github.com/openenv-go/openenv/internal/tooljson"
+	"github.com/openenv-go/openenv/internal/wire"
 )
 
 // Result is the whole of what a tool answered.
@@ -42,7 +43,7 @@ func Call[T any](ctx context.Context, c *Client, name string, args any) (T, erro
 		return value, err
 	}
 	if err := json.Unmarshal(result.Data, &value); err != nil {
-		return value, &openenv.DecodeError{Op: fmt.Sprintf("call tool %q", name), URL: c.BaseURL(), Received: excerpt(result.Data), Err: err}
+		return value, &openenv.DecodeError{Op: fmt.Sprintf("call tool %q", name), URL: c.BaseURL(), Received: wire.Excerpt(result.Data), Err: err}
 	}
 	return value, nil
 }
@@ -70,14 +71,15 @@ func (c *Client) CallToolResult(ctx context.Context, name string, args any) (*Re
 
 var errNoObject = errors.New("arguments are not a JSON object")
 
-// encodeArguments turns the arguments into a JSON object.
+// encodeArguments turns the arguments into a JSON object. Strings that are not UTF-8 are
+// refused: JSON cannot carry them.
 func encodeArguments(args any) (json.RawMessage, error) {
 	if args == nil {
 		return json.RawMessage("{}"), nil
 	}
-	text, err := json.Marshal(args)
+	text, err := wire.Marshal(args)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("arguments cannot be encoded: %w", err)
 	}
 	if text = bytes.TrimSpace(text); len(text) == 0 || text[0] != '{' {
 		return nil, errNoObject
@@ -194,5 +196,5 @@ func valueOf(r *sdk.CallToolResult) json.RawMessage {
 }
 
 func (c *Client) undecoded(op string, received json.RawMessage, err error) error {
-	return &openenv.DecodeError{Op: op, URL: c.BaseURL(), Received: excerpt(received), Err: err}
+	return &openenv.DecodeError{Op: op, URL: c.BaseURL(), Received: wire.Excerpt(received), Err: err}
 }

@@ -21,10 +21,12 @@ const (
 )
 
 // ToolError is a tool call, or a list of tools, that failed. Err is the cause when
-// there is one below it: a *openenv.ConnectError for KindTransport, one that matches
-// openenv.ErrMessageTimeout for KindTimeout of the client's own limit.
+// there is one below it. For KindTransport that is a *openenv.ConnectError, a
+// *openenv.StepInDoubtError or *openenv.ReplyLostError for a call that may have been, or
+// was, made, or what else stood in the way; for KindTimeout of the client's own limit it
+// matches openenv.ErrMessageTimeout.
 type ToolError struct {
-	Op      string // "call tool" or "list tools"
+	Op      string // "call tool", "list tools" or "get tool"
 	Tool    string // empty for a list
 	URL     string
 	Kind    Kind

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -31,9 +32,6 @@ func (c *Client) failure(op, tool string, err error) error {
 		answered *openenv.RPCError
 		server   *openenv.ServerError
 		lost     *openenv.SessionLostError
-		doubt    *openenv.StepInDoubtError
-		connect  *openenv.ConnectError
-		decode   *openenv.DecodeError
 	)
 	switch {
 	case errors.As(err, &step):
@@ -55,12 +53,22 @@ func (c *Client) failure(op, tool string, err error) error {
 		failed.Kind = KindSessionMissing
 	case errors.Is(err, openenv.ErrMessageTimeout):
 		failed.Kind = KindTimeout
-	case errors.As(err, &doubt), errors.As(err, &connect), errors.As(err, &decode), errors.As(err, &server):
-		failed.Kind = KindTransport
-	default:
+	case isCallers(err):
 		return err
+	default:
+		failed.Kind = KindTransport
 	}
 	return failed
+}
+
+// isCallers reports an error that says nothing of the server or the way to it: the caller
+// has left, or was not allowed to call. One from the transport can have such a cause.
+func isCallers(err error) bool {
+	if _, connect := errors.AsType[*openenv.ConnectError](err); connect {
+		return false
+	}
+	_, refused := errors.AsType[*openenv.ExecModeError](err)
+	return refused || errors.Is(err, openenv.ErrClosed) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func noTools(message string) bool { return strings.Contains(message, "does not support MCP") }
@@ -105,13 +113,4 @@ func textOf(content []sdk.Content) string {
 		return "tool failed without a message"
 	}
 	return strings.Join(texts, "\n")
-}
-
-// excerpt is the beginning of what was received, for errors.
-func excerpt(raw json.RawMessage) string {
-	const most = 200
-	if len(raw) > most {
-		return string(raw[:most]) + "…"
-	}
-	return string(raw)
 }
