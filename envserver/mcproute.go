@@ -39,6 +39,7 @@ func (s *Server) getMCP(w http.ResponseWriter, r *http.Request) {
 	case s.mcp != nil && hasStandardHeader(r.Header):
 		s.mcp.get(w, r)
 	default:
+		w.Header().Set("Allow", http.MethodPost) // RFC 9110, 15.5.6, asks for one
 		writeDetail(w, http.StatusMethodNotAllowed, "Method Not Allowed")
 	}
 }

@@ -202,6 +202,20 @@ func TestDialects(t *testing.T) {
 	}
 }
 
+// A GET that is neither an upgrade nor a stream is told what the route takes.
+func TestPlainGetIsToldTheMethod(t *testing.T) {
+	leak.Check(t)
+	s := newToolbox().serve(t, nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/mcp", nil)
+	must(t, err)
+	resp, err := s.HTTPClient().Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	if allow := resp.Header.Get("Allow"); resp.StatusCode != http.StatusMethodNotAllowed || allow != "POST" {
+		t.Errorf("status %d, Allow %q", resp.StatusCode, allow)
+	}
+}
+
 // A session of a client that left without a word ends when it was idle for too long;
 // one whose stream is open is not idle.
 func TestIdleStandardSession(t *testing.T) {
