@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -37,8 +38,11 @@ func parseArguments(words []string) (arguments, error) {
 	var args arguments
 	for _, word := range words {
 		key, value, ok := strings.Cut(word, "=")
-		if !ok || key == "" {
+		switch {
+		case !ok || key == "":
 			return arguments{}, usagef("call: arguments are given as key=value or as one JSON object, got %q", clip(word))
+		case !utf8.ValidString(word):
+			return arguments{}, usagef("call: %q is not UTF-8", clip(word))
 		}
 		if slices.ContainsFunc(args.pairs, func(p pair) bool { return p.key == key }) {
 			return arguments{}, usagef("call: %s is given twice", key)

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"testing"
+	"unicode/utf8"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -17,6 +18,7 @@ func FuzzArguments(f *testing.F) {
 		{`{"properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"$ref":"#/$defs/A"}}}`, "x"},
 		{`{"properties":{"a":{"allOf":[{"enum":[1,"b",null,{}]}]}}}`, "{}"},
 		{`{"properties":{"a":false},"additionalProperties":{"type":["array","boolean"]}}`, "[1e400]"},
+		{`{"properties":{"a":{"type":"string"}}}`, "a\xffb"},
 		{`true`, `"x"`}, {`[]`, "{"}, {`{"$ref":"#"}`, "1.0"},
 	} {
 		f.Add(seed[0], seed[1])
@@ -26,8 +28,11 @@ func FuzzArguments(f *testing.F) {
 			t.Skip()
 		}
 		args, err := parseArguments([]string{"a=" + value})
+		if valid := utf8.ValidString(value); (err == nil) != valid { // JSON would have something else in its place
+			t.Fatalf("%q: %v", value, err)
+		}
 		if err != nil {
-			t.Fatal(err)
+			return
 		}
 		object, err := args.typed(&sdk.Tool{Name: "t", InputSchema: json.RawMessage(schema)})
 		if err != nil {
