@@ -81,15 +81,15 @@ func (r *rpcRequest) trip(c *core) trip {
 		if numbered {
 			return r.asFrame(ctx, c, t, x)
 		}
-		err = c.sess.Aside(ctx, x.Op, func(ctx context.Context) (err error) {
-			if c.sessionID() == "" {
+		err = c.sess.Aside(ctx, x.Op, func(ctx context.Context, id string) (err error) {
+			if id == "" {
 				return errNotManaged
 			}
 			params := maps.Clone(r.params)
 			if params == nil {
 				params = Object{}
 			}
-			params["session_id"] = c.origin.ID()
+			params["session_id"] = id
 			r.answer, err = c.post(ctx, x.Op.String(), r.method, params, x)
 			return err
 		})

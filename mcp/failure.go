@@ -49,7 +49,7 @@ func (c *Client) failure(op, tool string, err error) error {
 		failed.Kind, failed.Message = KindExecution, server.Message
 	case errors.Is(err, ErrNoTools):
 		failed.Kind = KindExecution
-	case errors.As(err, &lost):
+	case errors.As(err, &lost), errors.Is(err, openenv.ErrUnknownSession):
 		failed.Kind = KindSessionMissing
 	case errors.Is(err, openenv.ErrMessageTimeout):
 		failed.Kind = KindTimeout

@@ -1,12 +1,18 @@
 package session
 
-import "context"
+import (
+	"context"
+	"errors"
+
+	"github.com/openenv-go/openenv/internal/wire"
+)
 
 // Aside makes a request of the session that does not go over its socket, inside a turn
 // that has come. The session is made if there is none, and its socket attached, so that
-// the server holds the session. do makes the exchange; when the server answers it that
-// it does not know the session, the session is lost.
-func (s *Session) Aside(ctx context.Context, op Op, do func(context.Context) error) error {
+// the server holds the session. do makes the exchange for the session of that id. The
+// session is lost when the server answers that it does not know it, and when its server is
+// not there any more and another one answers.
+func (s *Session) Aside(ctx context.Context, op Op, do func(ctx context.Context, id string) error) error {
 	c, err := s.acquire(ctx, op)
 	if err != nil {
 		return err
@@ -20,11 +26,22 @@ func (s *Session) Aside(ctx context.Context, op Op, do func(context.Context) err
 	if op.mutates() {
 		s.soil(c)
 	}
-	if err := do(ctx); !IsUnknown(err) {
+	err = do(ctx, c.id) // the server may say at this moment, on c, that it has no such session
+	// Another server answers where there are several, or where the session's own was
+	// started anew. Then the socket has nobody at its other end.
+	if !IsUnknown(err) && (!errors.Is(err, ErrOtherServer) || s.answers(ctx, c) || ctx.Err() != nil) {
 		return err
 	}
 	s.forgotten(c)
 	return &LostError{Cause: ErrUnknownSession, Sent: true}
+}
+
+// answers reports whether the session's server is at the other end of c.
+func (s *Session) answers(ctx context.Context, c *conn) bool {
+	x := &Exchange{Op: OpProbe, Request: wire.StateRequest}
+	_, err := s.exchange(ctx, c, nil, x)
+	wire.PutBuffer(x.Reply)
+	return err == nil
 }
 
 // soil notes that something may be done in the session that c is attached to.
@@ -48,10 +65,12 @@ func (s *Session) forgotten(c *conn) {
 	switch {
 	case s.conn == c:
 		c.end(ErrUnknownSession)
-	case s.conn == nil && c.dirty && s.lost == nil:
+	case s.conn == nil && s.lost == nil && s.attached == c.id:
 		s.cfg.Origin.Lost(ErrUnknownSession)
 		s.kept = false
-		s.lose(ErrUnknownSession)
+		if c.dirty {
+			s.lose(ErrUnknownSession)
+		}
 	}
 	s.told = true
 }

@@ -271,6 +271,7 @@ func (c *conn) end(cause error) {
 	}
 	c.fifo = nil
 	s.drops[c] = struct{}{}
+	s.cfg.Logger.Debug("session socket ended", "cause", cause, "dirty", c.dirty)
 	s.spawnOwn(func() { c.shut(busy) })
 }
 
@@ -278,7 +279,6 @@ func (c *conn) end(cause error) {
 // reader. A server with nothing left to answer is told first, so that its session,
 // and the slot that it fills, is gone when the socket is.
 func (c *conn) shut(busy bool) {
-	c.s.cfg.Logger.Debug("session socket ended", "cause", c.cause, "dirty", c.dirty)
 	midWrite := len(c.writing) > 0
 	switch limit := c.s.cfg.CloseTimeout; {
 	case midWrite || limit <= 0 || c.peerGone():

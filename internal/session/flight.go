@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net/url"
 	"time"
@@ -58,7 +59,7 @@ func (s *Session) dialWithRetry(ctx context.Context, plan Plan) (*conn, error) {
 		if err == nil || attempt >= s.cfg.Retry.Attempts || ctx.Err() != nil {
 			return c, err
 		}
-		if s.cfg.Final != nil && s.cfg.Final(err) {
+		if _, lost := errors.AsType[*LostError](err); lost || s.cfg.Final != nil && s.cfg.Final(err) {
 			return nil, err
 		}
 		// Jitter only lengthens a pause, and by less than the pause grows: gaps never
@@ -112,12 +113,13 @@ func (s *Session) dialSocket(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, &DialError{Err: err}
 	}
+	id := query.Get("session_id")
 	ws, err := s.cfg.Dial(ctx, query)
 	if err != nil {
-		return nil, &DialError{Err: err}
+		return nil, s.notDialled(id, err)
 	}
 	c := newConn(s, ws)
-	c.id = query.Get("session_id")
+	c.id = id
 	s.mu.Lock()
 	if ctx.Err() != nil {
 		s.mu.Unlock()
@@ -127,10 +129,28 @@ func (s *Session) dialSocket(ctx context.Context) (*conn, error) {
 	c.hadReset = s.everReset
 	c.dirty, c.wasDirty = s.kept, s.kept
 	s.kept = false
-	s.conn = c
+	s.conn, s.attached = c, id
 	s.spawnOwn(c.read)
 	s.mu.Unlock()
 	return c, nil
+}
+
+// notDialled says what a failed dial to session id means. When another server answers
+// for one that had a socket, its own is taken to be gone: most often it was started anew,
+// and only a client that resumes goes on looking for it.
+func (s *Session) notDialled(id string, err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cfg.Resume != nil || id == "" || id != s.attached || !errors.Is(err, ErrOtherServer) {
+		return &DialError{Err: err}
+	}
+	s.cfg.Origin.Lost(ErrUnknownSession)
+	if !s.kept {
+		return &DialError{Err: ErrUnknownSession}
+	}
+	s.kept = false
+	s.lose(ErrUnknownSession)
+	return s.reportLoss()
 }
 
 // admit asks the server whether it has a session for this socket: the upgrade

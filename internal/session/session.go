@@ -25,6 +25,7 @@ type Session struct {
 	flyingBytes int
 
 	conn      *conn
+	attached  string // the session made over HTTP that had the last socket
 	flight    *flight
 	drops     map[*conn]struct{} // ended sockets whose close is in progress
 	lost      *LostError
