@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"sync"
@@ -16,7 +17,8 @@ import (
 const lingerLimit = time.Second
 
 // lingering is a transport on which input that ends, as that of a pipe does, does not
-// cut off the answers to what was asked.
+// cut off the answers to what was asked, and on which a request that was cancelled is not
+// answered: the host has forgotten its id.
 type lingering struct{ sdk.Transport }
 
 // Connect implements [sdk.Transport].
@@ -25,7 +27,10 @@ func (t lingering) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lingerer{Connection: c, answered: make(chan struct{}, 1), closed: make(chan struct{})}, nil
+	return &lingerer{
+		Connection: c, answered: make(chan struct{}, 1), closed: make(chan struct{}),
+		open: make(map[jsonrpc.ID]bool),
+	}, nil
 }
 
 type lingerer struct {
@@ -36,7 +41,7 @@ type lingerer struct {
 	once     sync.Once
 
 	mu   sync.Mutex
-	open int // requests without an answer
+	open map[jsonrpc.ID]bool // requests without an answer; true: cancelled
 }
 
 func (c *lingerer) Read(ctx context.Context) (jsonrpc.Message, error) {
@@ -45,23 +50,59 @@ func (c *lingerer) Read(ctx context.Context) (jsonrpc.Message, error) {
 	case errors.Is(err, io.EOF):
 		c.linger(ctx)
 	case err == nil:
-		if req, ok := msg.(*jsonrpc.Request); ok && req.IsCall() {
-			c.count(1)
+		if req, ok := msg.(*jsonrpc.Request); ok {
+			c.note(req)
 		}
 	}
 	return msg, err
 }
 
+// note keeps account of what was asked and what was cancelled.
+func (c *lingerer) note(req *jsonrpc.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if req.IsCall() {
+		c.open[req.ID] = false
+		return
+	}
+	if req.Method != "notifications/cancelled" {
+		return
+	}
+	var params sdk.CancelledParams
+	if json.Unmarshal(req.Params, &params) != nil {
+		return // the SDK ignores it, too
+	}
+	if id, err := jsonrpc.MakeID(params.RequestID); err == nil {
+		if _, ok := c.open[id]; ok {
+			c.open[id] = true
+		}
+	}
+}
+
 func (c *lingerer) Write(ctx context.Context, msg jsonrpc.Message) error {
-	err := c.Connection.Write(ctx, msg)
-	if _, ok := msg.(*jsonrpc.Response); ok {
-		c.count(-1)
+	answer, ok := msg.(*jsonrpc.Response)
+	if !ok {
+		return c.Connection.Write(ctx, msg)
+	}
+	defer func() {
 		select {
 		case c.answered <- struct{}{}:
 		default:
 		}
+	}()
+	if c.settle(answer.ID) {
+		return nil
 	}
-	return err
+	return c.Connection.Write(ctx, msg)
+}
+
+// settle takes a request off the account and reports whether it was cancelled.
+func (c *lingerer) settle(id jsonrpc.ID) (cancelled bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	cancelled = c.open[id]
+	delete(c.open, id)
+	return cancelled
 }
 
 func (c *lingerer) Close() error {
@@ -69,17 +110,16 @@ func (c *lingerer) Close() error {
 	return c.Connection.Close()
 }
 
-func (c *lingerer) count(n int) int {
+func (c *lingerer) waiting() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open += n
-	return c.open
+	return len(c.open) > 0
 }
 
 func (c *lingerer) linger(ctx context.Context) {
 	limit := time.NewTimer(lingerLimit)
 	defer limit.Stop()
-	for c.count(0) > 0 {
+	for c.waiting() {
 		select {
 		case <-c.answered:
 		case <-c.closed:
