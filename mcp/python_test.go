@@ -81,7 +81,7 @@ func toolsOfPythonServer(t *testing.T, c *mcp.Client) {
 			t.Errorf("CallToolResult: %+v, %v", r, err)
 		}
 		_, err = mcp.Call[[]string](ctx, c, "add", sum)
-		if wrong, ok := errors.AsType[*openenv.DecodeError](err); !ok || wrong.Received != "7" {
+		if wrong, ok := errors.AsType[*openenv.DecodeError](err); !ok || wrong.Received != `"7"` {
 			t.Errorf("another type: %v", err)
 		}
 	})
