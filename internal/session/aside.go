@@ -44,14 +44,15 @@ func (s *Session) answers(ctx context.Context, c *conn) bool {
 	return err == nil
 }
 
-// soil notes that something may be done in the session that c is attached to.
+// soil notes that something may be done in the session that c is attached to, whatever
+// becomes of c: a server that refuses it does not undo that.
 func (s *Session) soil(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.dirty = true
+	c.dirty, c.wasDirty = true, true
 	switch {
 	case s.conn != nil:
-		s.conn.dirty = true // attached to the same session meanwhile
+		s.conn.dirty, s.conn.wasDirty = true, true // attached to the same session meanwhile
 	case c.kept:
 		s.kept = true
 	}

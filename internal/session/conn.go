@@ -36,7 +36,7 @@ type conn struct {
 	trial  trial // on which this socket was found
 
 	dirty    bool // something may have been done in the server session
-	wasDirty bool // dirty when this socket was attached to a kept session
+	wasDirty bool // dirty without what was written here: the session was kept, or used over HTTP
 	hadReset bool // everReset of the session when this connection was made
 	kept     bool // the server session outlives this socket
 	probing  bool
