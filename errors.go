@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/openenv-go/openenv/internal/rpc"
 	"github.com/openenv-go/openenv/internal/session"
 	"github.com/openenv-go/openenv/internal/wire"
 	"github.com/openenv-go/openenv/internal/wsock"
@@ -182,14 +183,15 @@ func (c *core) convert(op string, err error) error {
 
 func (c *core) translate(op string, err error) error {
 	var (
-		lost    *session.LostError
-		doubt   *session.DoubtError
-		applied *session.ReplyLostError
-		refused *session.RefusedError
-		frame   *session.FrameError
-		ended   *session.ConnError
-		mode    *session.ModeError
-		connect *ConnectError
+		lost     *session.LostError
+		doubt    *session.DoubtError
+		applied  *session.ReplyLostError
+		refused  *session.RefusedError
+		frame    *session.FrameError
+		ended    *session.ConnError
+		mode     *session.ModeError
+		answered *rpc.Error
+		connect  *ConnectError
 	)
 	url := c.socketURL()
 	switch {
@@ -211,6 +213,8 @@ func (c *core) translate(op string, err error) error {
 		return &DecodeError{Op: op, URL: url, Received: frame.Received, Err: frame.Err}
 	case errors.As(err, &ended):
 		return &ConnectError{Op: op, URL: url, Err: c.cause(ended.Err)}
+	case errors.As(err, &answered):
+		return c.rpcError(op, answered)
 	case errors.As(err, &connect):
 		return &ConnectError{Op: op, URL: connect.URL, Status: connect.Status, Err: connect.Err}
 	}

@@ -95,6 +95,9 @@ func makesNoSessions(err error) bool {
 	if answered, ok := errors.AsType[*rpc.Error](err); ok {
 		return answered.Code == rpc.CodeNoMethod
 	}
+	if answered, ok := errors.AsType[*RPCError](err); ok {
+		return answered.Code == rpc.CodeNoMethod
+	}
 	failed, ok := errors.AsType[*ConnectError](err)
 	if !ok || !strings.HasSuffix(failed.URL, "/mcp") {
 		return false

@@ -344,3 +344,40 @@ func TestCallAnsweredByAnotherReplica(t *testing.T) {
 		}
 	})
 }
+
+// A server that cannot make a session says so in a type of its own.
+func TestServerThatMakesNoSessions(t *testing.T) {
+	for _, tt := range []struct {
+		name, answer string
+		want         func(error) bool
+	}{
+		{"it does not know the method", `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found","data":null}}`, func(err error) bool {
+			e, ok := errors.AsType[*openenv.RPCError](err)
+			return ok && e.Code == -32601 && e.Data == nil
+		}},
+		{"it answers something else", `{"jsonrpc":"2.0","id":1,"result":{}}`, func(err error) bool {
+			e, ok := errors.AsType[*openenv.DecodeError](err)
+			return ok && e.Received == `"{}"`
+		}},
+		{"it has no such route", "", func(err error) bool {
+			e, ok := errors.AsType[*openenv.ConnectError](err)
+			return ok && e.Status == http.StatusNotFound
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				srv := openenvtest.Serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if tt.answer == "" {
+						http.NotFound(w, r)
+						return
+					}
+					_, _ = w.Write([]byte(tt.answer))
+				}))
+				env := generic(t, srv.URL(), srv.Option(), openenv.WithManagedSession())
+				if _, err := env.Reset(t.Context()); !tt.want(err) {
+					t.Errorf("%v (%T)", err, err)
+				}
+			})
+		})
+	}
+}

@@ -137,11 +137,7 @@ func (c *core) rpcFailure(ctx context.Context, x *session.Exchange, err error) e
 		return c.convert(op, ctxError(ctx))
 	}
 	if answered, ok := errors.AsType[*rpc.Error](err); ok {
-		data := answered.Data
-		if string(data) == "null" {
-			data = nil
-		}
-		return &RPCError{Op: op, URL: c.rpcURL(), Code: answered.Code, Message: answered.Message, Data: data}
+		return c.rpcError(op, answered)
 	}
 	if elsewhere, ok := errors.AsType[*WrongReplicaError](err); ok { // which has done nothing
 		return &ConnectError{Op: op, URL: c.rpcURL(), Err: elsewhere}
@@ -151,6 +147,14 @@ func (c *core) rpcFailure(ctx context.Context, x *session.Exchange, err error) e
 		return &StepInDoubtError{Op: op, URL: failed.URL, Cause: failed.Err}
 	}
 	return c.convert(op, err)
+}
+
+func (c *core) rpcError(op string, answered *rpc.Error) *RPCError {
+	data := answered.Data
+	if string(data) == "null" {
+		data = nil
+	}
+	return &RPCError{Op: op, URL: c.rpcURL(), Code: answered.Code, Message: answered.Message, Data: data}
 }
 
 // notSent reports a failure before the first byte of a request.

@@ -93,6 +93,8 @@ func kindOf(e *openenv.RPCError) Kind {
 		return KindExecution
 	case strings.HasPrefix(text, "Unknown tool"), strings.HasPrefix(text, "Tool not found"):
 		return KindToolNotFound
+	case e.Code == -32601: // the server makes no sessions
+		return KindTransport
 	case badArguments.MatchString(text), e.Code == -32602:
 		return KindInvalidArgs
 	case strings.Contains(text, "timed out after"):

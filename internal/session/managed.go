@@ -78,7 +78,7 @@ func (m *Managed) Acquire(ctx context.Context) (url.Values, error) {
 			SessionID string `json:"session_id"`
 		}
 		if err := wire.Unmarshal(result, &made, wire.Float64); err != nil || made.SessionID == "" {
-			return nil, fmt.Errorf("openenv/session/create answered %s, without a session_id", wire.Excerpt(result))
+			return nil, &FrameError{Err: errors.New("openenv/session/create answered without a session_id"), Received: wire.Excerpt(result)}
 		}
 		id = made.SessionID
 		m.set(id)
