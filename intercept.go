@@ -59,6 +59,9 @@ func (c *core) roundTrip(ctx context.Context, t *session.Turn, x *session.Exchan
 	return c.frameError(ctx, t, x, frame)
 }
 
+// clockSlack is how much earlier than its client a server may find a deadline over.
+const clockSlack = 2 * time.Second
+
 // frameError is the error that an error frame stands for.
 func (c *core) frameError(ctx context.Context, t *session.Turn, x *session.Exchange, frame wire.Error) error {
 	op, url := x.Op.String(), c.socketURL()
@@ -67,8 +70,9 @@ func (c *core) frameError(ctx context.Context, t *session.Turn, x *session.Excha
 	case wire.CodeReplyLost:
 		return &ReplyLostError{Op: op, URL: url, State: c.whereabouts(ctx, t), Cause: failed}
 	case wire.CodeCancelled:
-		if _, limited := ctx.Deadline(); limited { // the server's clock was the quicker one
-			return fmt.Errorf("%w: %w", context.DeadlineExceeded, failed)
+		if deadline, limited := ctx.Deadline(); limited && time.Until(deadline) < clockSlack {
+			<-ctx.Done() // the server's clock was the quicker one
+			return c.convert(op, ctxError(ctx))
 		}
 	}
 	return failed

@@ -98,6 +98,8 @@ func TestSocketRefusedAfterACall(t *testing.T) {
 		s, srv := serveRPC(t, func(string, openenv.Object) (int, string) { return 200, `"result":{"content":[],"data":1}` })
 		called, refused := make(chan struct{}), make(chan struct{})
 		s.Scripted = openenvtest.Script(t, func(p *openenvtest.Peer) {
+			p.Expect("state")
+			p.State(`{}`)
 			if p.Number() == 1 {
 				<-called
 				p.Error("SESSION_ERROR", "Unknown session_id: s1")
