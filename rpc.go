@@ -170,7 +170,7 @@ const createSession = "openenv/session/create"
 
 // manage makes the requests that make and end the session itself.
 func (c *core) manage(ctx context.Context, method string, params any) (json.RawMessage, error) {
-	if method == "openenv/session/create" && c.numberedOnly() {
+	if method == createSession && c.numberedOnly() {
 		numbered, err := c.numbersRequests(ctx)
 		if err != nil {
 			return nil, err

@@ -1,12 +1,9 @@
 package envserver_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -71,7 +68,7 @@ func TestRecordedFrames(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer ws.CloseNow()
-			for _, ex := range readExchanges(t, tt.file) {
+			for _, ex := range testenv.Recorded[exchange](t, tt.file) {
 				ex.replay(t, ws, ex.Send == tt.endsAt)
 			}
 			if err := ws.Close(websocket.StatusNormalClosure, ""); tt.outlive && err != nil {
@@ -86,26 +83,6 @@ type exchange struct {
 	Send      string          `json:"send"`
 	Recv      json.RawMessage `json:"recv"`
 	CloseCode int             `json:"close_code"`
-}
-
-func readExchanges(t *testing.T, file string) []exchange {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "internal", "wire", "testdata", "recorded", file))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []exchange
-	for line := range bytes.Lines(text) {
-		var ex exchange
-		if err := json.Unmarshal(line, &ex); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		all = append(all, ex)
-	}
-	if len(all) == 0 {
-		t.Fatalf("%s is empty", file)
-	}
-	return all
 }
 
 func (ex exchange) replay(t *testing.T, ws *websocket.Conn, end bool) {

@@ -1,13 +1,10 @@
 package envserver_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +25,16 @@ var otherBodies = map[string]struct{ body, why string }{
 	},
 }
 
+// recordedRequest is a line of a recording of HTTP.
+type recordedRequest struct {
+	Method      string          `json:"method"`
+	Path        string          `json:"path"`
+	Body        *string         `json:"body"`
+	Status      int             `json:"status"`
+	ContentType string          `json:"content_type"`
+	Response    json.RawMessage `json:"response"`
+}
+
 // The HTTP requests that the Python server was seen to answer get the same answers here.
 func TestRecordedRequests(t *testing.T) {
 	leak.Check(t)
@@ -38,24 +45,7 @@ func TestRecordedRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openenvtest.ServeLoopback(t, srv)
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "internal", "wire", "testdata", "recorded", "echo-http.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := 0
-	for line := range bytes.Lines(text) {
-		var ex struct {
-			Method      string          `json:"method"`
-			Path        string          `json:"path"`
-			Body        *string         `json:"body"`
-			Status      int             `json:"status"`
-			ContentType string          `json:"content_type"`
-			Response    json.RawMessage `json:"response"`
-		}
-		if err := json.Unmarshal(line, &ex); err != nil {
-			t.Fatal(err)
-		}
-		n++
+	for _, ex := range testenv.Recorded[recordedRequest](t, "echo-http.jsonl") {
 		var body string
 		if ex.Body != nil {
 			body = *ex.Body
@@ -88,9 +78,6 @@ func TestRecordedRequests(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, ex.Response)
 			}
 		})
-	}
-	if n == 0 {
-		t.Fatal("the recording is empty")
 	}
 }
 

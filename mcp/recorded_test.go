@@ -1,11 +1,8 @@
 package mcp_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,26 +24,6 @@ type exchange struct {
 	WS   string          `json:"ws"`
 	Send string          `json:"send"`
 	Recv json.RawMessage `json:"recv"`
-}
-
-func recording(t *testing.T, name string) []exchange {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(testenv.Root(t), "internal", "wire", "testdata", "recorded", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all []exchange
-	for line := range bytes.Lines(text) {
-		var ex exchange
-		if err := json.Unmarshal(line, &ex); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, ex)
-	}
-	if len(all) == 0 {
-		t.Fatalf("%s is empty", name)
-	}
-	return all
 }
 
 // recordedServer serves the environment of the recordings, for three sessions at once.
@@ -143,7 +120,7 @@ func TestRecordedSockets(t *testing.T) {
 		t.Run(file, func(t *testing.T) {
 			leak.Check(t)
 			l := dial(t, recordedServer(t), path)
-			for _, ex := range recording(t, file) {
+			for _, ex := range testenv.Recorded[exchange](t, file) {
 				compare(t, ex.Send, ex.Recv, any(l.ask(ex.Send)))
 			}
 		})
@@ -158,7 +135,7 @@ func TestRecordedHTTP(t *testing.T) {
 	var id string // of the session that is used
 	recorded := ""
 	var attached *line
-	for _, ex := range recording(t, "mcp-http.jsonl") {
+	for _, ex := range testenv.Recorded[exchange](t, "mcp-http.jsonl") {
 		switch {
 		case strings.Contains(ex.Body, `"initialize"`):
 			continue

@@ -25,7 +25,7 @@ func FuzzArguments(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, schema, value string) {
 		if !json.Valid([]byte(schema)) {
-			t.Skip()
+			return // a server's schema is JSON when it gets here
 		}
 		args, err := parseArguments([]string{"a=" + value})
 		if valid := utf8.ValidString(value); (err == nil) != valid { // JSON would have something else in its place

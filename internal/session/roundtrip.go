@@ -256,9 +256,7 @@ func (s *Session) endError(c *conn, op Op, sent bool) error {
 // probe sends a state frame whose reply nobody decodes. What it finds out shows in
 // the connection: it is admitted, or it ends.
 func (s *Session) probe(ctx context.Context, c *conn) {
-	x := &Exchange{Op: OpProbe, Request: wire.StateRequest}
-	_, _ = s.exchange(ctx, c, nil, x) // a failure ends c, with its cause
-	wire.PutBuffer(x.Reply)
+	_ = s.answers(ctx, c) // a failure ends c, with its cause
 }
 
 // left is the error of a caller whose ctx has ended. It matches the ctx's error and,
