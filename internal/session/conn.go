@@ -279,7 +279,9 @@ func (c *conn) end(cause error) {
 // reader. A server with nothing left to answer is told first, so that its session,
 // and the slot that it fills, is gone when the socket is.
 func (c *conn) shut(busy bool) {
-	midWrite := len(c.writing) > 0
+	// Without a request that waits, who holds the lock is done with it in a moment, and
+	// the goodbye takes its turn.
+	midWrite := len(c.writing) > 0 && (busy || !deliberate(c.cause))
 	switch limit := c.s.cfg.CloseTimeout; {
 	case midWrite || limit <= 0 || c.peerGone():
 		c.ws.Abort() // nothing can follow half a message, nobody answers a close
